@@ -1,0 +1,158 @@
+#include "base/file.h"
+
+#include "base/error.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace ingot {
+
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+
+struct FileDescriptor {
+  int fd;
+  ~FileDescriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+void write_all(int fd, const char* data, std::size_t size, std::uint64_t offset,
+               const std::filesystem::path& path) {
+  while (size > 0) {
+    const ssize_t n = ::pwrite(fd, data, size, static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0)
+      fail(ErrorCode::kSystem, "[file.write] {}: {}", path.string(), std::strerror(errno));
+    data += n;
+    size -= static_cast<std::size_t>(n);
+    offset += static_cast<std::uint64_t>(n);
+  }
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
+  const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0)
+    fail(ErrorCode::kSystem, "[file.open] {}: {}", path.string(), std::strerror(errno));
+  struct stat info{};
+  if (::fstat(file.fd, &info) != 0)
+    fail(ErrorCode::kSystem, "[file.stat] {}: {}", path.string(), std::strerror(errno));
+  if (!S_ISREG(info.st_mode))
+    fail(ErrorCode::kBadInput, "[file.open] {}: not a regular file", path.string());
+  size_ = static_cast<std::size_t>(info.st_size);
+  if (size_ == 0) return;
+  void* p = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  if (p == MAP_FAILED)
+    fail(ErrorCode::kSystem, "[file.map] {}: {}", path.string(), std::strerror(errno));
+  data_ = static_cast<const std::byte*>(p);
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      path_(std::move(other.path_)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  if (this != &other) {
+    if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+    data_ = std::exchange(other.data_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+    path_ = std::move(other.path_);
+  }
+  return *this;
+}
+
+std::string read_file(const std::filesystem::path& path, std::size_t max_bytes) {
+  const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0)
+    fail(ErrorCode::kSystem, "[file.open] {}: {}", path.string(), std::strerror(errno));
+  std::string text;
+  std::array<char, 1 << 16> chunk;
+  while (true) {
+    const ssize_t n = ::read(file.fd, chunk.data(), chunk.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(ErrorCode::kSystem, "[file.read] {}: {}", path.string(), std::strerror(errno));
+    if (n == 0) return text;
+    if (text.size() + static_cast<std::size_t>(n) > max_bytes)
+      fail(ErrorCode::kBadInput, "[file.read] {}: larger than {} bytes", path.string(), max_bytes);
+    text.append(chunk.data(), static_cast<std::size_t>(n));
+  }
+}
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+  static std::atomic<int> counter{0};
+  temporary_ = path_;
+  temporary_ += fmt::format(".tmp{}.{}", ::getpid(), counter.fetch_add(1));
+  fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail_with_errno("create");
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::fail_with_errno(std::string_view what) const {
+  fail(ErrorCode::kSystem, "[file.{}] {}: {}", what, path_.string(), std::strerror(errno));
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  if (buffer_.size() + bytes.size() > kBufferBytes) flush();
+  position_ += bytes.size();
+  if (bytes.size() >= kBufferBytes) {
+    write_all(fd_, reinterpret_cast<const char*>(bytes.data()), bytes.size(),
+              position_ - bytes.size(), path_);
+  } else {
+    buffer_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+}
+
+void AtomicFile::write(std::string_view text) {
+  write(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  flush();
+  if (offset + bytes.size() > position_)
+    fail(ErrorCode::kBug, "[file.write_at] {} bytes at {} of {}", bytes.size(), offset, position_);
+  write_all(fd_, reinterpret_cast<const char*>(bytes.data()), bytes.size(), offset, path_);
+}
+
+void AtomicFile::pad_to(std::uint64_t alignment) {
+  const std::uint64_t rest = position_ % alignment;
+  if (rest != 0) write(std::string(alignment - rest, '\0'));
+}
+
+void AtomicFile::flush() {
+  write_all(fd_, buffer_.data(), buffer_.size(), position_ - buffer_.size(), path_);
+  buffer_.clear();
+}
+
+void AtomicFile::commit() {
+  flush();
+  if (::fsync(fd_) != 0) fail_with_errno("fsync");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno("rename");
+  ::close(std::exchange(fd_, -1));
+  // The rename itself is durable only once the folder is.
+  const auto folder = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
+  const FileDescriptor dir{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (dir.fd >= 0) ::fsync(dir.fd);
+}
+
+}  // namespace ingot

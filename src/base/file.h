@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ingot {
+
+// A read-only mapping of a whole file. The mapping keeps the inode: replacing the file does no
+// harm.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  // Throws Error{kSystem} when it cannot be opened or mapped, kBadInput when it is not a regular
+  // file.
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  std::size_t size() const { return size_; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  std::filesystem::path path_;
+};
+
+// Reads a whole file of at most max_bytes. Throws Error{kSystem} or {kBadInput}.
+std::string read_file(const std::filesystem::path& path,
+                      std::size_t max_bytes = std::size_t{1} << 30);
+
+// Writes to a temporary name beside `path`, then fsync and rename on commit(). Without commit() (an
+// exception, a signal handler's unwinding) nothing is left behind. All failures throw
+// Error{kSystem} with the path and the system's reason ("No space left on device").
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  // Overwrites already written bytes at `offset` (a header completed at the end).
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  // Appends zero bytes up to a multiple of `alignment`.
+  void pad_to(std::uint64_t alignment);
+  std::uint64_t position() const { return position_; }
+  void commit();
+
+ private:
+  void flush();
+  [[noreturn]] void fail_with_errno(std::string_view what) const;
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int fd_ = -1;
+  std::uint64_t position_ = 0;
+  std::string buffer_;  // small writes are gathered
+};
+
+}  // namespace ingot

@@ -1,0 +1,148 @@
+#include "base/threads.h"
+
+#include "base/check.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace ingot {
+
+namespace {
+
+constexpr int kSpins = 2000;  // about 0.1 ms of pause instructions
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+std::string first_line(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+// cpu.max holds "max 100000" or "quota period" in microseconds (cgroup v2); v1 keeps them in two
+// files.
+int quota_cpus(const std::string& root) {
+  std::istringstream v2(first_line(root + "sys/fs/cgroup/cpu.max"));
+  std::string quota_text;
+  double period = 0;
+  double quota = -1;
+  if (v2 >> quota_text >> period && quota_text != "max") {
+    std::istringstream(quota_text) >> quota;
+  } else {
+    std::istringstream(first_line(root + "sys/fs/cgroup/cpu/cpu.cfs_quota_us")) >> quota;
+    std::istringstream(first_line(root + "sys/fs/cgroup/cpu/cpu.cfs_period_us")) >> period;
+  }
+  if (quota <= 0 || period <= 0) return 1 << 20;
+  return std::max(1, static_cast<int>(quota / period + 0.5));
+}
+
+// SMT siblings share the arithmetic units, so one thread a core is the default. A CPU without
+// topology files counts as a core of its own.
+int physical_cores(const std::string& root, const cpu_set_t& allowed) {
+  std::set<std::string> cores;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    const std::string base =
+        root + "sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
+    const std::string core = first_line(base + "core_id");
+    const std::string package = first_line(base + "physical_package_id");
+    cores.insert(core.empty() ? "cpu" + std::to_string(cpu) : package + ":" + core);
+  }
+  return static_cast<int>(cores.size());
+}
+
+}  // namespace
+
+int usable_cpus(const std::string& root) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
+    for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
+      CPU_SET(i, &allowed);
+  }
+  return std::max(1, std::min(physical_cores(root, allowed), quota_cpus(root)));
+}
+
+ThreadPool::ThreadPool(int threads) : size_(threads) {
+  check(threads >= 1, "a pool has at least one thread");
+  for (int t = 1; t < threads; ++t) threads_.emplace_back([this, t] { worker(t); });
+}
+
+ThreadPool::~ThreadPool() {
+  function_ = nullptr;
+  start();
+  for (auto& thread : threads_) thread.join();
+}
+
+void ThreadPool::run_region(void* context, Function function) {
+  if (size_ == 1) return function(context, 0);
+  context_ = context;
+  function_ = function;
+  start();
+  function(context, 0);
+  barrier();
+}
+
+void ThreadPool::barrier() {
+  if (size_ == 1) return;
+  const std::uint32_t phase = phase_.load(std::memory_order_relaxed);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
+    arrived_.store(0, std::memory_order_relaxed);
+    phase_.store(phase + 1, std::memory_order_release);
+    wake(phase_);
+  } else {
+    wait(phase_, phase);
+  }
+}
+
+void ThreadPool::wait(std::atomic<std::uint32_t>& word, std::uint32_t old) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (word.load(std::memory_order_acquire) != old) return;
+    pause_briefly();
+  }
+  sleepers_.fetch_add(1);
+  while (word.load() == old)
+    syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT_PRIVATE, old, nullptr,
+            nullptr, 0);
+  sleepers_.fetch_sub(1);
+}
+
+void ThreadPool::wake(std::atomic<std::uint32_t>& word) {
+  // Orders the store to `word` before the load of sleepers_: a waiter that was not counted sees the
+  // new value.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (sleepers_.load() > 0)
+    syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE_PRIVATE, 1 << 30,
+            nullptr, nullptr, 0);
+}
+
+void ThreadPool::start() {
+  epoch_.fetch_add(1, std::memory_order_seq_cst);
+  wake(epoch_);
+}
+
+void ThreadPool::worker(int thread) {
+  for (std::uint32_t seen = 0;;) {
+    wait(epoch_, seen);
+    ++seen;
+    if (!function_) return;
+    function_(context_, thread);
+    barrier();
+  }
+}
+
+}  // namespace ingot

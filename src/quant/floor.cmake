@@ -1,0 +1,1 @@
+generate_stems(quant ${CMAKE_CURRENT_SOURCE_DIR}/quant/*.cpp)
