@@ -1,0 +1,81 @@
+#pragma once
+
+#include "ir/attrs.h"
+#include "ir/type.h"
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ingot {
+
+// What references compute on: plain f32 (or i32) memory, whatever the dtype of the value is.
+struct RefTensor {
+  Shape shape;
+  std::vector<float> f;         // floating values and dequantised weights
+  std::vector<std::int32_t> i;  // integer values
+};
+
+// A KV state for references: one flat array a slot, slot = page * page_tokens + offset in the page.
+struct RefState {
+  std::int64_t page_tokens = 0;
+  std::vector<float> k;  // [slots, kv_heads * head_dim]
+  std::vector<float> v;  // [slots, kv_heads * head_dim]
+};
+
+struct RefCall {
+  const Attrs& attrs;
+  std::span<const RefTensor* const> operands;  // null where the operand is a state
+  std::span<RefState* const> states;           // by operand index; null where it is a tensor
+  std::span<RefTensor> results;                // shapes set, memory sized, zeroed
+};
+
+// One sample call for the generic op test: attributes, concrete operand shapes and how to fill
+// them.
+enum class Fill : std::uint8_t {
+  kNormal,   // standard normal floats
+  kWeight,   // normal, scaled by 1/sqrt(columns)
+  kNearOne,  // 1 + 0.1 * normal (norm weights)
+  kIndex,    // integers in [0, limit)
+  kGiven,    // `given` holds them
+};
+struct OperandCase {
+  ValueType type;  // numbers only, no symbols
+  Fill fill = Fill::kNormal;
+  std::int64_t limit = 0;
+  std::vector<std::int32_t> given;  // integers
+  std::vector<float> given_f;       // floats, for kGiven on a float operand
+};
+struct OpCase {
+  std::string_view name;
+  Attrs attrs;
+  std::vector<OperandCase> operands;
+  std::int64_t page_tokens = 0;  // of states; 0: the device's own
+  std::int64_t state_pages = 0;  // pages of each state operand, filled with normals before the call
+};
+
+// All that an op means. One file in ops/ defines each; the stem is the name.
+struct OpDef {
+  std::string_view name;
+
+  // Result types, or throws Error{kBadInput} "[op.name] ..." when the operands do not fit.
+  std::vector<ValueType> (*infer)(const Attrs& attrs, std::span<const ValueType> operands);
+  // The meaning, in f32 plain loops. A fused op calls the references of what it fuses.
+  void (*reference)(const RefCall& call);
+  // Sample calls for the generic test and benchmark.
+  std::vector<OpCase> (*cases)();
+
+  // Operand whose rows map one to one to the result's rows (rms_norm, linear, add): rows may be
+  // selected before instead of after. -1: none.
+  int row_operand = -1;
+  bool reads_state = false;
+  bool writes_state = false;
+  // (operand, result) pairs that may share memory when the operand dies here.
+  std::vector<std::pair<int, int>> in_place = {};
+};
+
+using OpTable = std::span<const OpDef* const>;
+
+}  // namespace ingot
