@@ -20,6 +20,8 @@ const std::array kFormats = {
 #undef INGOT_STEM
 };
 
+constexpr std::int64_t kMaxRow = std::int64_t{1} << 48;  // row_bytes cannot overflow below
+
 }  // namespace
 
 std::span<const WeightFormat* const> weight_formats() {
@@ -43,6 +45,9 @@ std::size_t weight_bytes(const WeightFormat& format, std::int64_t rows, std::int
   if (rows < 0 || k < 0 || k % format.block != 0)
     fail(ErrorCode::kBadInput, "[quant.{}] [{}, {}]: rows must be blocks of {} values", format.name,
          rows, k, format.block);
+  if (k > kMaxRow)
+    fail(ErrorCode::kBadInput, "[quant.{}] a row of {} values, at most {} are possible",
+         format.name, k, kMaxRow);
   const std::size_t row = format.row_bytes(k);
   std::size_t total = 0;
   if (__builtin_mul_overflow(row, static_cast<std::size_t>(rows), &total))
