@@ -1,0 +1,1 @@
+generate_stems(models ${CMAKE_CURRENT_SOURCE_DIR}/models/*.cpp)
