@@ -204,6 +204,13 @@ def unigram_families(want):
     t = add_more(unigram(True, 560))
     t.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace("\u2581", "always")])
     freeze("unigram_bytes", t, SPACES_AROUND)
+  if want("unigram_precompiled"):  # as T5 and XLM-R are converted
+    from tokenizer_parts import precompiled
+    t = unigram(False, 300)
+    t.normalizer = normalizers.Sequence([precompiled(), normalizers.Strip(left=False, right=True),
+                                         normalizers.Replace(Regex(" {2,}"), "\u2581")])
+    t.decoder = decoders.Metaspace("\u2581", "always")
+    freeze("unigram_precompiled", t, SPACES_AROUND)
   if want("unigram_nfkc"):
     t = unigram(False, 300)
     t.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])

@@ -59,6 +59,14 @@ ADDED = ["<a>", "x<a>y", " <a> ", "<a><a>", "x  <a>  y", "<l>", "x  <l>  y", " <
          "  word  ", "\n<r>\n\nx", "\u00a0<lr>\u3000x"]
 
 
+def precompiled():
+  """The character map of a SentencePiece model; `tokenizers` reads it differently from SentencePiece (T6)."""
+  from sentencepiece import sentencepiece_model_pb2
+  proto = sentencepiece_model_pb2.ModelProto()
+  proto.ParseFromString((FOLDER.parent / "sentencepiece" / "t5_unigram.model").read_bytes())
+  return N.Precompiled(proto.normalizer_spec.precompiled_charsmap)
+
+
 def pieces_of(normalizer, pre_tokenizer, texts):
   pieces = set()
   for text in texts:
@@ -88,7 +96,8 @@ def added_tokens(normalizer, pre_tokenizer):
 
 
 def write(want):
-  for name, part in NORMALIZERS.items():
+  charsmap = {"precompiled": precompiled(), "precompiled_sequence": N.Sequence([precompiled(), N.Strip(left=False, right=True), N.Replace(Regex(" {2,}"), "\u2581")])}
+  for name, part in (NORMALIZERS | charsmap).items():
     if want(f"normalizer_{name}"):
       t = of_pieces(pieces_of(part, None, TEXTS))
       t.normalizer = part
