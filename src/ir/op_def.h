@@ -32,8 +32,7 @@ struct RefCall {
   std::span<RefTensor> results;                // shapes set, memory sized, zeroed
 };
 
-// One sample call for the generic op test: attributes, concrete operand shapes and how to fill
-// them.
+// One sample call for the generic op test: attributes, operand types and how to fill them.
 enum class Fill : std::uint8_t {
   kNormal,   // standard normal floats
   kWeight,   // normal, scaled by 1/sqrt(columns)
@@ -42,7 +41,10 @@ enum class Fill : std::uint8_t {
   kGiven,    // `given` holds them
 };
 struct OperandCase {
-  ValueType type;  // numbers only, no symbols
+  // Dimensions may be symbols, as in a model's graph (OpCase::dims has their values). An activation
+  // or state of bf16 stands for the device's own type, f32 for f32; weights are f32 and stand for
+  // every format that the op takes.
+  ValueType type;
   Fill fill = Fill::kNormal;
   std::int64_t limit = 0;
   std::vector<std::int32_t> given;  // integers
@@ -50,7 +52,8 @@ struct OperandCase {
 };
 struct OpCase {
   std::string_view name;
-  Attrs attrs;
+  DimValues dims;
+  Attrs attrs;  // dtypes named by them ("out", "to"): bf16 stands for the device's own type
   std::vector<OperandCase> operands;
   std::int64_t page_tokens = 0;  // of states; 0: the device's own
   std::int64_t state_pages = 0;  // pages of each state operand, filled with normals before the call
@@ -68,11 +71,13 @@ struct OpDef {
   std::vector<OpCase> (*cases)();
 
   // Operand whose rows map one to one to the result's rows (rms_norm, linear, add): rows may be
-  // selected before instead of after. -1: none.
+  // selected before instead of after, together with those of every other tensor operand that has
+  // the same first dimension. -1: none.
   int row_operand = -1;
   bool reads_state = false;
   bool writes_state = false;
-  // (operand, result) pairs that may share memory when the operand dies here.
+  // (operand, result) pairs that may share memory when the operand is an activation that dies here,
+  // is no other operand of the call, and has the result's size.
   std::vector<std::pair<int, int>> in_place = {};
 };
 
