@@ -110,4 +110,12 @@ inline ScaleMin k_scale_min(const std::byte* b, int j) {
           (u8_at(b, j + 4) >> 4) | ((u8_at(b, j) >> 6) << 4)};
 }
 
+// The 16 values of iq4_nl and iq4_xs.
+inline constexpr float kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                         1,    13,   25,  38,  53,  69,  89,  113};
+
+// The 16 values of e2m1, doubled to be whole.
+inline constexpr float kE2m1Doubled[16] = {0,     1,  2,  3,  4,  6,  8,  12,
+                                           -0.0f, -1, -2, -3, -4, -6, -8, -12};
+
 }  // namespace ingot::quant

@@ -12,8 +12,8 @@ using namespace quant;
 constexpr std::int64_t kBlock = 64;
 constexpr std::int64_t kBytes = 34;
 
-// Ingot's own 4-bit format: symmetric, one scale for 64 values (4.25 bits a weight). Block: f16 d, 32
-// bytes: low nibble of byte j is value j, high nibble value j + 32. d * (q - 8).
+// Ingot's own 4-bit format: symmetric, one scale for 64 values (4.25 bits a weight). Block: f16 d,
+// 32 bytes: low nibble of byte j is value j, high nibble value j + 32. d * (q - 8).
 void dequantize(const std::byte* row, std::int64_t k, float* out) {
   for (std::int64_t b = 0; b < k / kBlock; ++b) {
     const std::byte* block = row + b * kBytes;

@@ -9,8 +9,6 @@ using namespace quant;
 
 constexpr std::int64_t kBlock = 32;
 constexpr std::int64_t kBytes = 18;
-constexpr float kTable[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                              1,    13,   25,  38,  53,  69,  89,  113};
 
 // Block: f16 d, nibbles as in q4_0, each an index into the table. d * table[q].
 void dequantize(const std::byte* row, std::int64_t k, float* out) {
@@ -20,8 +18,8 @@ void dequantize(const std::byte* row, std::int64_t k, float* out) {
     const float d = f16_at(block);
     for (int j = 0; j < 16; ++j) {
       const int q = u8_at(block, 2 + j);
-      y[j] = d * kTable[q & 15];
-      y[j + 16] = d * kTable[q >> 4];
+      y[j] = d * kIq4Values[q & 15];
+      y[j + 16] = d * kIq4Values[q >> 4];
     }
   }
 }

@@ -81,7 +81,8 @@ TEST_P(GgufBlocks, DequantizeExactly) {
 
 INSTANTIATE_TEST_SUITE_P(All, GgufBlocks,
                          testing::Values("F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0",
-                                         "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL"),
+                                         "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS",
+                                         "MXFP4", "NVFP4"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(WeightFormat, FolderIsTheListSortedByName) {
