@@ -19,7 +19,7 @@ from tiny_shapes import BASE, MODELS, PROMPT, SEED_OF, STEPS
 from tiny_tokenizer import write_tokenizer
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
-DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "MIXED": None}
 
 
 def seeded(name):
@@ -58,24 +58,34 @@ def random_weights(config, seed_name, dtype):
   for name, shape in tensor_shapes(config).items():
     values = rng.standard_normal(shape, dtype=np.float32)
     values = 1.0 + 0.3 * values if "norm.weight" in name else values * (0.3 if name.endswith("bias") else 0.2)
-    weights[name] = torch.from_numpy(values.astype(np.float32)).to(dtype)
+    weights[name] = torch.from_numpy(values.astype(np.float32)).to(dtype or mixed_type(name))
   return weights
+
+
+def mixed_type(name):
+  if "norm" in name:
+    return torch.float32
+  return torch.float16 if "proj" in name else torch.bfloat16
 
 
 def write_weights(folder, weights, shards):
   meta = {"format": "pt"}
+  stem, ending = ("pytorch_model", "bin") if folder.name.endswith("_bin") else ("model", "safetensors")
   if shards == 1:
     save_file(weights, folder / "model.safetensors", metadata=meta)
     return
   names, weight_map = list(weights), {}
   for s in range(shards):
-    file = f"model-{s + 1:05}-of-{shards:05}.safetensors"
+    file = f"{stem}-{s + 1:05}-of-{shards:05}.{ending}"
     part = {n: weights[n] for n in names[s::shards]}  # a layer's tensors lie in several files
-    save_file(part, folder / file, metadata=meta)
+    if ending == "bin":
+      torch.save(part, folder / file)
+    else:
+      save_file(part, folder / file, metadata=meta)
     weight_map |= dict.fromkeys(part, file)
   total = sum(t.numel() * t.element_size() for t in weights.values())
   index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
-  write_json(folder / "model.safetensors.index.json", index)
+  write_json(folder / f"{stem}.{ending}.index.json", index)
 
 
 def write_json(path, value):

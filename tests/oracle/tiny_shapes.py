@@ -87,5 +87,12 @@ MODELS = {
     "qwen2_window": ("BF16", 1, QWEN2 | dict(use_sliding_window=True, torch_dtype="bfloat16")),
 }
 
+# For containers rather than for arithmetic: pytorch_model-*.bin with an index, and several types in one file.
+MINI = BASE | dict(hidden_size=32, intermediate_size=48, num_hidden_layers=1, vocab_size=67)
+MODELS |= {
+    "llama_pytorch_bin": ("F32", 2, MINI | dict(torch_dtype="float32")),
+    "llama_mixed_types": ("MIXED", 1, MINI | dict(torch_dtype="bfloat16")),
+}
+
 # Folders that must hold the same random weights (before rounding), so that formats can be compared with each other.
 SEED_OF = {"llama_bf16_sharded": "llama", "llama_f16": "llama"}
