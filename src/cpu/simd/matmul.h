@@ -109,7 +109,7 @@ struct FinishCall {
 struct MatmulKernels {
   MatmulPlan (*plan)(const PackedFormat& format, Compute compute, int64_t tokens);
   void (*quantise)(const QuantiseCall& call);
-  void (*direct)(const DirectCall& call);
+  void (*direct)(const DirectCall& call);  // null where plan() says 0 everywhere
   void (*expand)(const ExpandCall& call);
   void (*tile)(const TileCall& call);
   void (*finish)(const FinishCall& call);
