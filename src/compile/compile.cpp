@@ -107,25 +107,6 @@ void choose_kernels(Plan& plan, const Device& device, CodeStore& code) {
 
 }  // namespace
 
-OpCall step_call(const Plan& plan, const PlanStep& step) {
-  OpCall call{.op = step.op,
-              .attrs = &step.attrs,
-              .operands = {},
-              .layouts = {},
-              .results = {},
-              .max = plan.max,
-              .mode = plan.mode,
-              .page_tokens = plan.page_tokens};
-  for (const PlanOperand& o : step.operands) {
-    call.operands.push_back(o.type);
-    call.layouts.push_back(o.place == Place::kWeight
-                               ? plan.weights[static_cast<std::size_t>(o.at)].layout
-                               : std::string());
-  }
-  for (const PlanOperand& o : step.results) call.results.push_back(o.type);
-  return call;
-}
-
 Compiled compile(Graph graph, const Device& device, const CompileOptions& options) {
   Compiled result;
   CodeStore trial;  // kernels that passes asked about and no step needs stay out of the engine

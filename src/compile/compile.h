@@ -28,7 +28,4 @@ struct Compiled {
 // kernel, with its reason.
 Compiled compile(Graph graph, const Device& device, const CompileOptions& options = {});
 
-// The call that a step makes, for Device::find_kernel.
-OpCall step_call(const Plan& plan, const PlanStep& step);
-
 }  // namespace ingot

@@ -77,6 +77,9 @@ struct Plan {
   std::uint64_t weight_bytes() const;
 };
 
+// The call that a step makes, for Device::find_kernel. Valid while the step lives.
+OpCall step_call(const Plan& plan, const PlanStep& step);
+
 Json to_json(const Plan& plan);
 // Throws Error{kBadInput} that names the field; every offset and index is checked against its
 // table.

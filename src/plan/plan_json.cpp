@@ -238,10 +238,6 @@ void read_plan(const Json& j, OpTable ops, Plan& plan) {
 
 }  // namespace
 
-std::uint64_t Plan::weight_bytes() const {
-  return weights.empty() ? 0 : weights.back().offset + weights.back().bytes;
-}
-
 Json to_json(const Plan& plan) {
   Json max = Json::object();
   for (std::size_t s = 1; s < std::size(kSymbolNames); ++s)

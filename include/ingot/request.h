@@ -1,0 +1,60 @@
+#pragma once
+
+#include "ingot/sampling_params.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ingot {
+
+using RequestId = std::uint64_t;
+
+struct Request {
+  std::vector<std::int32_t> prompt;  // token ids
+  SamplingParams sampling;
+};
+
+enum class FinishReason : std::uint8_t {
+  kRunning,  // not finished
+  kStop,     // an end token or a stop string
+  kLength,   // max_tokens, or the context is full
+  kCancelled,
+  kError,
+};
+
+// "stop", "length", ...: the words of the OpenAI API.
+const char* to_string(FinishReason reason);
+
+struct TokenLogprob {
+  std::int32_t token = 0;
+  float logprob = 0;
+  std::vector<std::pair<std::int32_t, float>> top;  // likeliest first
+};
+
+struct Usage {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t completion_tokens = 0;
+};
+
+// Seconds since submission.
+struct Timing {
+  double first_token = 0;
+  double total = 0;
+};
+
+// What one step made of one request. The texts of all events joined are the answer; the last event
+// has a finish reason.
+struct OutputEvent {
+  RequestId id = 0;
+  std::string text;  // whole characters only
+  std::vector<std::int32_t> tokens;
+  std::vector<TokenLogprob> logprobs;
+  FinishReason finish = FinishReason::kRunning;
+  std::string error;  // with kError
+  Usage usage;
+  Timing timing;
+};
+
+}  // namespace ingot

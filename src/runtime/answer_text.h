@@ -1,0 +1,34 @@
+#pragma once
+
+#include "text/detokenizer.h"
+#include "text/tokenizer.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ingot {
+
+// An answer's text as it grows: whole characters, and nothing that may still turn out to be the
+// start of a stop string.
+class AnswerText {
+ public:
+  // `tokenizer` may be null (no text then) and outlives this.
+  AnswerText(const Tokenizer* tokenizer, std::vector<std::string> stop);
+
+  // Text that is certain after this token. Once stopped() nothing more comes.
+  std::string push(std::int32_t id);
+  // What was held back; at the end of the answer without a stop string.
+  std::string finish();
+  bool stopped() const { return stopped_; }
+
+ private:
+  std::string release(std::string fresh);
+
+  std::optional<TokenStream> stream_;
+  std::vector<std::string> stop_;
+  std::string held_;
+  bool stopped_ = false;
+};
+
+}  // namespace ingot

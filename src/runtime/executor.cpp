@@ -1,0 +1,135 @@
+#include "runtime/executor.h"
+
+#include "base/check.h"
+#include "base/error.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ingot {
+
+struct Executor::Step {
+  std::unique_ptr<Kernel> kernel;
+  std::vector<std::byte*> operands;
+  std::vector<std::byte*> results;
+};
+
+Executor::Executor(const Plan& plan, Device& device, std::span<const std::byte> weights,
+                   CodeStore code, const Options& options)
+    : plan_(plan), device_(device), kv_pages_(options.kv_pages) {
+  vocab_ = plan.logits.type.dims.at(1).offset;
+  prepare(weights, std::move(code), options);
+}
+
+Executor::~Executor() = default;
+
+void Executor::prepare(std::span<const std::byte> weights, CodeStore code, const Options& options) {
+  if (weights.size() < plan_.weight_bytes())
+    fail(ErrorCode::kBadInput,
+         "[engine.weights] {} bytes, the plan wants {}; build the engine again", weights.size(),
+         plan_.weight_bytes());
+  stream_ = device_.make_stream();
+  weights_ = device_.place_weights(weights, options.progress);
+  arena_ = device_.allocate(plan_.arena_bytes, "activations");
+  workspace_ = device_.allocate(std::max<std::uint64_t>(256, plan_.workspace_bytes), "workspace");
+  for (const PlanState& state : plan_.states)
+    states_.push_back(device_.allocate(
+        device_.page_bytes(state.spec, plan_.page_tokens) * static_cast<std::size_t>(kv_pages_),
+        state.name));
+  for (const PlanStep& planned : plan_.steps) {
+    KernelOrReason answer = device_.find_kernel(step_call(plan_, planned), code);
+    if (const auto* reason = std::get_if<std::string>(&answer))
+      fail(ErrorCode::kBadInput,
+           "[engine.{}] this device has no kernel: {}; build the engine for it", planned.op,
+           *reason);
+    Step step{.kernel = std::move(std::get<std::unique_ptr<Kernel>>(answer)),
+              .operands = {},
+              .results = {}};
+    check(step.kernel->workspace_bytes() <= std::max<std::uint64_t>(256, plan_.workspace_bytes),
+          "a kernel wants more workspace than planned");
+    for (const PlanOperand& o : planned.operands) step.operands.push_back(address(o));
+    for (const PlanOperand& o : planned.results) step.results.push_back(address(o));
+    steps_.push_back(std::move(step));
+  }
+  host_logits_.resize(static_cast<std::size_t>(plan_.max[Symbol::kRows] * vocab_));
+}
+
+std::byte* Executor::address(const PlanOperand& operand) const {
+  switch (operand.place) {
+    case Place::kArena:
+      return arena_->data() + operand.at;
+    case Place::kWeight:
+      return weights_->data() + plan_.weights[static_cast<std::size_t>(operand.at)].offset;
+    case Place::kState:
+      return states_[static_cast<std::size_t>(operand.at)]->data();
+  }
+  return nullptr;
+}
+
+void Executor::upload_input(std::string_view name, std::span<const std::int32_t> values) {
+  const auto input = std::find_if(plan_.inputs.begin(), plan_.inputs.end(),
+                                  [&](const PlanInput& i) { return i.name == name; });
+  if (input == plan_.inputs.end()) return;  // a graph that does not read it
+  check(values.size_bytes() <= input->type.bytes_at(plan_.max), "a step larger than its plan");
+  device_.copy_in(arena_->data() + input->offset, std::as_bytes(values), *stream_);
+}
+
+void Executor::upload(const Batch& batch) {
+  upload_input("ids", batch.ids);
+  upload_input("positions", batch.positions);
+  upload_input("slots", batch.slots);
+  upload_input("rope_row", batch.rope_row);
+  upload_input("query_start", batch.query_start);
+  upload_input("context_len", batch.context_len);
+  upload_input("block_table", batch.block_table);
+}
+
+void Executor::run_steps(std::size_t begin, std::size_t end, const DimValues& dims) {
+  for (std::size_t i = begin; i < end; ++i) {
+    Step& step = steps_[i];
+    step.kernel->run({.operands = step.operands,
+                      .results = step.results,
+                      .workspace = workspace_->data(),
+                      .dims = dims,
+                      .stream = stream_.get()});
+  }
+}
+
+void Executor::run(const Batch& batch, const LogitSink& sink) {
+  DimValues dims;
+  dims[Symbol::kTokens] = batch.tokens();
+  dims[Symbol::kSequences] = batch.sequences();
+  dims[Symbol::kPages] = batch.pages;
+  for (const Symbol s : {Symbol::kTokens, Symbol::kSequences, Symbol::kPages})
+    check(dims[s] >= 1 && dims[s] <= plan_.max[s], "a step outside its plan");
+  upload(batch);
+  const auto head = static_cast<std::size_t>(plan_.head_begin);
+  run_steps(0, head, dims);
+
+  const auto wanted = static_cast<std::int64_t>(batch.rows.size());
+  for (std::int64_t first = 0; first < wanted; first += plan_.max[Symbol::kRows]) {
+    const std::int64_t count = std::min(plan_.max[Symbol::kRows], wanted - first);
+    dims[Symbol::kRows] = count;
+    upload_input("rows",
+                 std::span(batch.rows)
+                     .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
+    run_steps(head, steps_.size(), dims);
+    const auto values = std::span(host_logits_).first(static_cast<std::size_t>(count * vocab_));
+    device_.copy_out(std::as_writable_bytes(values), address(plan_.logits), *stream_);
+    stream_->synchronize();
+    if (sink) sink(first, count, values);
+  }
+  if (wanted == 0) stream_->synchronize();
+}
+
+std::uint64_t Executor::arena_bytes() const {
+  return arena_->bytes();
+}
+
+std::uint64_t Executor::kv_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& s : states_) bytes += s->bytes();
+  return bytes;
+}
+
+}  // namespace ingot

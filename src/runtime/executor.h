@@ -1,0 +1,69 @@
+#pragma once
+
+#include "device/device.h"
+#include "plan/engine_file.h"
+#include "plan/plan.h"
+#include "runtime/batch.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace ingot {
+
+// Runs a plan on a device: owns the arena, the workspace and the KV pages, all taken once at
+// construction.
+class Executor {
+ public:
+  struct Options {
+    std::int64_t kv_pages = 0;                    // pages of every layer
+    std::function<void(std::uint64_t)> progress;  // bytes of weights placed
+  };
+  // `code` holds the engine's device code; `weights` is its weight section, and outlives the
+  // executor. Throws Error{kBadInput} naming the op when the device has no kernel for a step,
+  // Error{kDoesNotFit}.
+  Executor(const Plan& plan, Device& device, std::span<const std::byte> weights, CodeStore code,
+           const Options& options);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // Gets logits [count, vocab] in f32 of batch.rows[first ..]: memory of the executor, valid during
+  // the call.
+  using LogitSink =
+      std::function<void(std::int64_t first, std::int64_t count, std::span<const float> logits)>;
+  // One step. The head runs in slices of the plan's R rows. Throws Error{kDevice}.
+  void run(const Batch& batch, const LogitSink& sink);
+
+  const Plan& plan() const { return plan_; }
+  Device& device() const { return device_; }
+  std::int64_t kv_pages() const { return kv_pages_; }
+  std::int64_t vocab() const { return vocab_; }
+  // What was taken from the device, by purpose; weights placed in a mapping count too.
+  std::uint64_t arena_bytes() const;
+  std::uint64_t kv_bytes() const;
+
+ private:
+  struct Step;
+  void prepare(std::span<const std::byte> weights, CodeStore code, const Options& options);
+  std::byte* address(const PlanOperand& operand) const;
+  void upload(const Batch& batch);
+  void upload_input(std::string_view name, std::span<const std::int32_t> values);
+  void run_steps(std::size_t begin, std::size_t end, const DimValues& dims);
+
+  const Plan& plan_;
+  Device& device_;
+  std::int64_t kv_pages_;
+  std::int64_t vocab_ = 0;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Buffer> weights_;
+  std::unique_ptr<Buffer> arena_;
+  std::unique_ptr<Buffer> workspace_;
+  std::vector<std::unique_ptr<Buffer>> states_;
+  std::vector<Step> steps_;
+  std::vector<float> host_logits_;  // staging where the device's memory is not the host's
+};
+
+}  // namespace ingot
