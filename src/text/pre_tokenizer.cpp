@@ -113,6 +113,31 @@ class Whitespace : public PreTokenizer {
   }
 };
 
+// A piece begins where the script changes; characters before the first that has one are dropped.
+class UnicodeScripts : public PreTokenizer {
+ public:
+  void apply(Pieces& pieces, SplitScratch& scratch) const override {
+    auto& out = scratch.next.list;
+    out.clear();
+    for (const Piece& piece : pieces.list) {
+      const char* begin = pieces.text.data() + piece.begin;
+      const char* end = pieces.text.data() + piece.end;
+      int last = 0;
+      for (const char* p = begin; p < end;) {
+        const std::size_t at = piece.begin + static_cast<std::size_t>(p - begin);
+        const int script = script_of(next_code(p, end));
+        const std::size_t stop = piece.begin + static_cast<std::size_t>(p - begin);
+        if (script != 0 && script != last)
+          out.push_back({at, stop, piece.first && at == piece.begin});
+        else if (last != 0)
+          out.back().end = stop;
+        if (script != 0) last = script;
+      }
+    }
+    std::swap(pieces.list, out);
+  }
+};
+
 class FixedLength : public PreTokenizer {
  public:
   explicit FixedLength(std::size_t length) : length_(length) {}
@@ -276,6 +301,8 @@ void add_stages(const Json& json, Stages& stages) {
     by_char(is_bert_punctuation, SplitBehavior::kIsolated);
   } else if (type == "CharDelimiterSplit") {
     add_delimiter(json, stages);
+  } else if (type == "UnicodeScripts") {
+    stages.push_back(std::make_unique<UnicodeScripts>());
   } else if (type == "FixedLength") {
     const std::int64_t length = int_field(json, "length", 5);
     if (length < 1) bad_field("length", "at least 1");

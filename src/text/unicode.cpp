@@ -22,6 +22,10 @@ constexpr CategoryRange kRanges[] = {
 #include "text/unicode_categories.inc"
 };
 
+constexpr CategoryRange kScripts[] = {
+#include "text/unicode_scripts.inc"
+};
+
 constexpr char32_t kFlat = 0x34000;  // beyond it: few, huge ranges
 
 std::uint32_t bits_of(std::uint8_t category, char32_t code) {
@@ -88,6 +92,13 @@ void order_marks(std::vector<utf8proc_int32_t>& codes) {
 std::uint32_t char_class(char32_t code) {
   static const CategoryTable table;
   return table.at(code);
+}
+
+int script_of(char32_t code) {
+  const auto* range =
+      std::upper_bound(std::begin(kScripts), std::end(kScripts), code,
+                       [](char32_t c, const CategoryRange& r) { return c < r.first; });
+  return range == std::begin(kScripts) ? 0 : (range - 1)->category;
 }
 
 bool is_word_char(char32_t code) {

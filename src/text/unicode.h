@@ -60,6 +60,10 @@ bool is_word_char(char32_t code);
 // Punctuation of BERT: every ASCII sign and category P.
 bool is_bert_punctuation(char32_t code);
 
+// Which script the UnicodeScripts pre-tokenizer sees; 0 joins any (Han, Hiragana and Katakana are
+// one).
+int script_of(char32_t code);
+
 // One of: NFC, NFD, NFKC, NFKD. `text` is UTF-8. Linear but for sorting runs of marks.
 enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 std::string normal_form(std::string_view text, NormalForm form);
