@@ -1,0 +1,156 @@
+// Attention on the CPU: prefill as a share of the multiply-add peak, decode as a share of the read
+// bandwidth. Limits are measured between the repetitions; medians of both are compared.
+// usage: cpu_attention_bench [threads [tier]]
+#include "cpu/attention.h"
+#include "cpu/description.h"
+#include "cpu/memory.h"
+
+#include <fmt/core.h>
+
+#include "bench/cpu_limits.h"
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+
+namespace ingot {
+namespace {
+
+using bench::now;
+
+struct Shape {
+  std::int64_t heads;
+  std::int64_t kv_heads;
+  std::int64_t dim;
+};
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+// A layer's cache of one sequence with its pages in random order, and queries.
+class Case {
+ public:
+  Case(const Shape& shape, std::int64_t context, std::int64_t queries, ThreadPool& pool,
+       cpu::Tier tier)
+      : layout_{shape.kv_heads, shape.dim, 64, false},
+        context_(static_cast<std::int32_t>(context)),
+        start_{0, static_cast<std::int32_t>(queries)},
+        table_(static_cast<std::size_t>((context + 63) / 64)),
+        q_(static_cast<std::size_t>(queries * shape.heads * shape.dim)),
+        out_(q_.size()),
+        attention_({.kv = layout_,
+                    .heads = shape.heads,
+                    .scale = 1 / std::sqrt(static_cast<double>(shape.dim)),
+                    .max_tokens = queries,
+                    .max_sequences = 1,
+                    .max_context = context},
+                   pool, tier),
+        workspace_(cpu::allocate_pages(attention_.workspace_bytes(), "workspace")),
+        pages_(cpu::allocate_pages(table_.size() * static_cast<std::size_t>(layout_.page_bytes()),
+                                   "pages")) {
+    std::minstd_rand random(1);
+    std::iota(table_.begin(), table_.end(), 0);
+    std::shuffle(table_.begin(), table_.end(), random);
+    const auto normal = [&] { return static_cast<float>(random() % 4001) * 1e-3f - 2.0f; };
+    for (float& x : q_) x = normal();
+    auto* values = reinterpret_cast<std::uint16_t*>(pages_->data());
+    for (std::size_t i = 0; i < pages_->bytes() / 2; ++i) {
+      const float x = normal();
+      std::memcpy(values + i, reinterpret_cast<const char*>(&x) + 2, 2);
+    }
+  }
+
+  double bytes() const { return static_cast<double>(pages_->bytes()); }
+  void run() {
+    attention_.run({.q = q_.data(),
+                    .out = out_.data(),
+                    .query_start = start_,
+                    .context_len = &context_,
+                    .block_table = table_.data(),
+                    .table_width = static_cast<std::int64_t>(table_.size()),
+                    .sequences = 1,
+                    .pages = pages_->data(),
+                    .workspace = workspace_->data()});
+  }
+
+ private:
+  cpu::KvLayout layout_;
+  std::int32_t context_;
+  std::int32_t start_[2];
+  std::vector<std::int32_t> table_;
+  std::vector<float> q_;
+  std::vector<float> out_;
+  cpu::Attention attention_;
+  std::unique_ptr<Buffer> workspace_;
+  std::unique_ptr<Buffer> pages_;
+};
+
+// Median seconds of `work` and median of `limit`, taken in turn.
+std::pair<double, double> measure(const std::function<void()>& work,
+                                  const std::function<double()>& limit) {
+  std::vector<double> seconds;
+  std::vector<double> limits;
+  work();
+  const double begin = now();
+  for (int i = 0; i < 31 && (i < 5 || now() - begin < 2); ++i) {
+    limits.push_back(limit());
+    const double start = now();
+    work();
+    seconds.push_back(now() - start);
+  }
+  return {median(seconds), median(limits)};
+}
+
+void bench_prefill(const Shape& shape, std::int64_t tokens, ThreadPool& pool, cpu::Tier tier) {
+  Case c(shape, tokens, tokens, pool, tier);
+  const auto [seconds, peak] =
+      measure([&] { c.run(); }, [&] { return bench::fma_peak(pool, tier); });
+  const double n = static_cast<double>(tokens);
+  const double flops = 4.0 * static_cast<double>(shape.heads * shape.dim) * n * (n + 1) / 2;
+  fmt::print("prefill {:2}/{}x{:3} T={:5}: {:9.3f} ms {:7.1f} GFLOP/s  {:5.1f} % of {:.0f}\n",
+             shape.heads, shape.kv_heads, shape.dim, tokens, seconds * 1e3, flops / seconds * 1e-9,
+             peak > 0 ? 100 * flops / seconds / peak : 0, peak * 1e-9);
+}
+
+// Enough layers to come from memory, as in a model.
+void bench_decode(const Shape& shape, std::int64_t context, ThreadPool& pool, cpu::Tier tier) {
+  std::vector<std::unique_ptr<Case>> layers;
+  double bytes = 0;
+  while (bytes < 150e6) {
+    layers.push_back(std::make_unique<Case>(shape, context, 1, pool, tier));
+    bytes += layers.back()->bytes();
+  }
+  static const std::vector<std::uint64_t> memory(std::size_t{32} << 20, 1);
+  const auto [seconds, peak] = measure(
+      [&] {
+        for (const auto& layer : layers) layer->run();
+      },
+      [&] { return bench::read_peak(pool, memory); });
+  fmt::print("decode  {:2}/{}x{:3} at {:6}: {:9.2f} us {:7.2f} GB/s  {:5.1f} % of {:.1f}\n",
+             shape.heads, shape.kv_heads, shape.dim, context,
+             seconds * 1e6 / static_cast<double>(layers.size()), bytes / seconds * 1e-9,
+             100 * bytes / seconds / peak, peak * 1e-9);
+}
+
+void run(int threads, const std::string& tier_text) {
+  const cpu::Tier tier = cpu::tier_under(tier_text);
+  ThreadPool pool(threads > 0 ? threads : usable_cpus());
+  fmt::print("{} threads, {}\n", pool.size(), cpu::tier_name(tier));
+  const Shape shapes[] = {{9, 3, 64}, {32, 8, 64}, {16, 4, 128}};
+  for (const Shape& shape : shapes)
+    for (const std::int64_t tokens : {512, 2048, 4096}) bench_prefill(shape, tokens, pool, tier);
+  for (const Shape& shape : shapes)
+    for (const std::int64_t context : {512, 8192}) bench_decode(shape, context, pool, tier);
+}
+
+}  // namespace
+}  // namespace ingot
+
+int main(int argc, char** argv) {
+  ingot::run(argc > 1 ? std::stoi(argv[1]) : 0, argc > 2 ? argv[2] : "");
+}

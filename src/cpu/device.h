@@ -1,0 +1,19 @@
+#pragma once
+
+#include "device/device.h"
+
+#include <memory>
+#include <string>
+
+namespace ingot {
+
+struct CpuOptions {
+  int threads = 0;   // 0: usable_cpus()
+  std::string tier;  // caps the instruction tier, by name; empty: what INGOT_CPU allows
+};
+
+// The processor as a device: activations in f32, KV cache in bf16 (f32 in ComputeMode::kF32),
+// weights read where the engine is mapped. Throws Error{kUsage} for an unknown tier.
+std::unique_ptr<Device> make_cpu_device(const CpuOptions& options = {});
+
+}  // namespace ingot

@@ -1,0 +1,168 @@
+#pragma once
+
+#include "base/half.h"
+#include "base/threads.h"
+#include "cpu/attention.h"
+#include "cpu/kernel_maker.h"
+#include "cpu/kv_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+// Attention steps made of numbers that depend only on (sequence, position), so that one token can
+// be computed in many ways and compared.
+namespace ingot::cpu {
+
+struct AttentionConfig {
+  std::int64_t heads = 9;
+  std::int64_t kv_heads = 3;
+  std::int64_t dim = 64;
+  std::int64_t window = 0;
+  double softcap = 0;
+  bool f32 = false;
+  std::int64_t page_tokens = 64;
+  std::int64_t max_context = 1024;
+
+  KvLayout layout() const { return {kv_heads, dim, page_tokens, f32}; }
+  double scale() const { return 1.5 / std::sqrt(static_cast<double>(dim)); }
+};
+
+inline std::string describe(const AttentionConfig& c) {
+  return fmt::format("{}x{}/{} window {} softcap {} {} pages of {}", c.heads, c.dim, c.kv_heads,
+                     c.window, c.softcap, c.f32 ? "f32" : "bf16", c.page_tokens);
+}
+
+// Normal numbers for a token: what = 0 q, 1 k, 2 v. A few large ones make the softmax peaked.
+inline std::vector<float> token_values(int sequence, std::int64_t position, int what,
+                                       std::int64_t n) {
+  std::minstd_rand random(static_cast<unsigned>(1 + sequence * 1000003 + position * 31 + what * 7));
+  random.discard(4);
+  std::vector<float> values(static_cast<std::size_t>(n));
+  for (float& v : values) {
+    float sum = 0;
+    for (int i = 0; i < 4; ++i) sum += static_cast<float>(random()) * 4.6566e-10f;
+    v = (sum - 2.0f) * 1.7f;
+  }
+  return values;
+}
+
+// Sequence `id` has `context` cached tokens, of which the last `queries` are asked.
+struct StepSequence {
+  int id = 0;
+  std::int64_t context = 0;
+  std::int64_t queries = 0;
+};
+
+struct StepOptions {
+  int threads = 1;
+  Tier tier = Tier::kGeneric;
+  unsigned page_seed = 0;  // order of the pages in memory
+  std::uint8_t stale = 0;  // byte that unused cache memory holds
+  std::int64_t max_tokens = 1024;
+};
+
+// The results' rows: [tokens][heads * dim].
+inline std::vector<float> run_step(const AttentionConfig& c, const std::vector<StepSequence>& step,
+                                   const StepOptions& o) {
+  const KvLayout layout = c.layout();
+  const RowKernels& rows = row_kernels(o.tier);
+  const std::int64_t width = c.max_context / c.page_tokens;
+  const auto sequences = static_cast<std::int64_t>(step.size());
+  std::vector<std::int32_t> order(static_cast<std::size_t>(width * sequences));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::minstd_rand(o.page_seed));
+  std::vector<std::byte> memory(order.size() * static_cast<std::size_t>(layout.page_bytes()) + 64,
+                                std::byte{o.stale});
+  const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
+  std::byte* pages = memory.data() + ((address + 63) / 64 * 64 - address);
+  std::vector<std::int32_t> start = {0};
+  std::vector<std::int32_t> context;
+  std::vector<float> q;
+  const KvWriter writer(layout);
+  for (std::int64_t s = 0; s < sequences; ++s) {
+    const StepSequence& sequence = step[static_cast<std::size_t>(s)];
+    for (std::int64_t t = 0; t < sequence.context; ++t) {
+      const std::int64_t page = order[static_cast<std::size_t>(s * width + t / c.page_tokens)];
+      writer.append(rows, pages, page * c.page_tokens + t % c.page_tokens,
+                    token_values(sequence.id, t, 1, c.kv_heads * c.dim).data(),
+                    token_values(sequence.id, t, 2, c.kv_heads * c.dim).data());
+    }
+    for (std::int64_t t = sequence.context - sequence.queries; t < sequence.context; ++t) {
+      const std::vector<float> row = token_values(sequence.id, t, 0, c.heads * c.dim);
+      q.insert(q.end(), row.begin(), row.end());
+    }
+    start.push_back(start.back() + static_cast<std::int32_t>(sequence.queries));
+    context.push_back(static_cast<std::int32_t>(sequence.context));
+  }
+  ThreadPool pool(o.threads);
+  Attention attention({.kv = layout,
+                       .heads = c.heads,
+                       .scale = c.scale(),
+                       .softcap = c.softcap,
+                       .window = c.window,
+                       .max_tokens = o.max_tokens,
+                       .max_sequences = 8,
+                       .max_context = c.max_context},
+                      pool, o.tier);
+  std::vector<float> out(q.size(), -1.0f);
+  // Scratch that holds numbers of an earlier step must not matter.
+  std::vector<float> workspace(attention.workspace_bytes() / 4 + 16, std::nanf(""));
+  const auto at = reinterpret_cast<std::uintptr_t>(workspace.data());
+  attention.run({.q = q.data(),
+                 .out = out.data(),
+                 .query_start = start.data(),
+                 .context_len = context.data(),
+                 .block_table = order.data(),
+                 .table_width = width,
+                 .sequences = sequences,
+                 .pages = pages,
+                 .workspace = reinterpret_cast<std::byte*>((at + 63) / 64 * 64)});
+  return out;
+}
+
+// One token's row in double, over K and V as the cache keeps them.
+inline std::vector<double> exact_row(const AttentionConfig& c, int sequence,
+                                     std::int64_t position) {
+  const auto kept = [&](float x) { return c.f32 ? x : bf16_to_f32(f32_to_bf16(x)); };
+  const std::vector<float> q = token_values(sequence, position, 0, c.heads * c.dim);
+  const std::int64_t low = c.window > 0 ? std::max<std::int64_t>(0, position - c.window + 1) : 0;
+  std::vector<double> out(q.size(), 0.0);
+  std::vector<double> sums(static_cast<std::size_t>(c.heads), 0.0);
+  for (std::int64_t t = low; t <= position; ++t) {
+    const std::vector<float> k = token_values(sequence, t, 1, c.kv_heads * c.dim);
+    const std::vector<float> v = token_values(sequence, t, 2, c.kv_heads * c.dim);
+    for (std::int64_t h = 0; h < c.heads; ++h) {
+      const std::int64_t kv = h / (c.heads / c.kv_heads) * c.dim;
+      double x = 0;
+      for (std::int64_t d = 0; d < c.dim; ++d)
+        x += static_cast<double>(q[static_cast<std::size_t>(h * c.dim + d)]) *
+             kept(k[static_cast<std::size_t>(kv + d)]);
+      x *= c.scale();
+      if (c.softcap != 0) x = c.softcap * std::tanh(x / c.softcap);
+      const double p = std::exp(x);  // small enough here to need no maximum
+      sums[static_cast<std::size_t>(h)] += p;
+      for (std::int64_t d = 0; d < c.dim; ++d)
+        out[static_cast<std::size_t>(h * c.dim + d)] +=
+            p * kept(v[static_cast<std::size_t>(kv + d)]);
+    }
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] /= sums[i / static_cast<std::size_t>(c.dim)];
+  return out;
+}
+
+inline std::vector<Tier> tiers_here() {
+  std::vector<Tier> tiers;
+  for (const Tier tier : {Tier::kGeneric, Tier::kAvx2, Tier::kAvx512})
+    if (tier <= best_tier()) tiers.push_back(tier);
+  return tiers;
+}
+
+}  // namespace ingot::cpu

@@ -1,0 +1,154 @@
+#include <gtest/gtest.h>
+
+#include "tests/cpu/attention_case.h"
+
+namespace ingot::cpu {
+namespace {
+
+const std::vector<AttentionConfig>& configs() {
+  static const std::vector<AttentionConfig> all = {
+      {},
+      {.heads = 4, .kv_heads = 4, .dim = 128},
+      {.heads = 2, .kv_heads = 1, .dim = 80, .window = 100},
+      {.heads = 8, .kv_heads = 2, .dim = 32, .window = 7, .softcap = 2},
+      {.heads = 7, .kv_heads = 1, .dim = 64, .softcap = 1},
+      {.heads = 10, .kv_heads = 2, .dim = 16, .f32 = true},
+      {.heads = 12, .kv_heads = 2, .dim = 96, .window = 300, .f32 = true},
+      {.heads = 8, .kv_heads = 1, .dim = 48, .page_tokens = 128},
+      {.heads = 11, .kv_heads = 1, .dim = 24},  // more than a direct item has
+      {.heads = 6, .kv_heads = 2, .dim = 33, .f32 = false},
+      {.heads = 4, .kv_heads = 2, .dim = 20, .page_tokens = 16},
+      {.heads = 2, .kv_heads = 1, .dim = 256},
+  };
+  return all;
+}
+
+// Equal as bits: NaN would not compare.
+::testing::AssertionResult same_bits(const float* got, const float* wanted, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i)
+    if (std::memcmp(got + i, wanted + i, sizeof(float)) != 0)
+      return ::testing::AssertionFailure()
+             << "value " << i << " is " << got[i] << ", wanted " << wanted[i];
+  return ::testing::AssertionSuccess();
+}
+
+class AttentionTest : public ::testing::TestWithParam<Tier> {
+ protected:
+  StepOptions options(int threads = 1) const { return {.threads = threads, .tier = GetParam()}; }
+};
+
+TEST_P(AttentionTest, AgreesWithDoublePrecision) {
+  for (const AttentionConfig& c : configs()) {
+    const std::vector<float> out =
+        run_step(c, {{.id = 3, .context = 345, .queries = 345}}, options());
+    for (const std::int64_t position : {0, 1, 15, 16, 63, 64, 99, 100, 255, 256, 300, 344}) {
+      const std::vector<double> wanted = exact_row(c, 3, position);
+      const float* got = out.data() + position * c.heads * c.dim;
+      double error = 0;
+      double norm = 0;
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        error += (got[i] - wanted[i]) * (got[i] - wanted[i]);
+        norm += wanted[i] * wanted[i];
+      }
+      EXPECT_LT(std::sqrt(error / norm), 2e-6) << describe(c) << " position " << position;
+    }
+  }
+}
+
+TEST_P(AttentionTest, ChunksOfAnySizeGiveTheSameBits) {
+  for (const AttentionConfig& c : configs()) {
+    const std::int64_t n = 331;
+    const std::int64_t width = c.heads * c.dim;
+    const std::vector<float> whole = run_step(c, {{1, n, n}}, options());
+    for (const std::int64_t chunk : {1, 5, 64, 100}) {
+      for (std::int64_t begin = 0; begin < n; begin += chunk) {
+        if (chunk == 1 && begin % 37 > 1 && begin % 64 > 1) continue;
+        const std::int64_t end = std::min(n, begin + chunk);
+        const std::vector<float> part = run_step(c, {{1, end, end - begin}}, options());
+        ASSERT_TRUE(same_bits(part.data(), whole.data() + begin * width, (end - begin) * width))
+            << describe(c) << " chunk " << chunk << " at " << begin;
+      }
+    }
+  }
+}
+
+TEST_P(AttentionTest, NeighboursThreadsAndPageOrderChangeNoBit) {
+  const std::vector<StepSequence> step = {{1, 300, 1}, {2, 70, 70}, {3, 640, 1},
+                                          {4, 1, 1},   {5, 500, 3}, {6, 200, 130}};
+  for (const AttentionConfig& c : configs()) {
+    const std::int64_t width = c.heads * c.dim;
+    for (const int threads : {1, 2, 3}) {
+      StepOptions o = options(threads);
+      o.page_seed = static_cast<unsigned>(threads);
+      const std::vector<float> together = run_step(c, step, o);
+      const float* row = together.data();
+      for (const StepSequence& sequence : step) {
+        const std::vector<float> alone = run_step(c, {sequence}, options());
+        ASSERT_TRUE(same_bits(row, alone.data(), sequence.queries * width))
+            << describe(c) << " sequence " << sequence.id << " on " << threads << " threads";
+        row += sequence.queries * width;
+      }
+    }
+  }
+}
+
+// Few items on several threads: contexts are cut by ranges of keys.
+TEST_P(AttentionTest, LongContextsCutByRangesGiveTheSameBits) {
+  for (const AttentionConfig& c : configs()) {
+    for (const std::int64_t queries : {1, 4}) {
+      const StepSequence sequence{9, 1000, queries};
+      const std::vector<float> one = run_step(c, {sequence}, options());
+      for (const int threads : {2, 3, 5}) {
+        const std::vector<float> many = run_step(c, {sequence}, options(threads));
+        ASSERT_TRUE(same_bits(many.data(), one.data(), queries * c.heads * c.dim))
+            << describe(c) << " on " << threads << " threads";
+      }
+    }
+  }
+}
+
+// A page comes back from another request that may have left NaN in it.
+TEST_P(AttentionTest, WhatAPageHeldBeforeDoesNotMatter) {
+  for (const AttentionConfig& c : configs()) {
+    const std::vector<StepSequence> step = {{1, 300, 1}, {2, 75, 75}, {3, 401, 5}};
+    StepOptions stale = options(2);
+    stale.stale = 0xff;  // NaN in bf16 and f32
+    const std::vector<float> got = run_step(c, step, stale);
+    const std::vector<float> wanted = run_step(c, step, options());
+    ASSERT_TRUE(same_bits(got.data(), wanted.data(), static_cast<std::int64_t>(got.size())))
+        << describe(c);
+  }
+}
+
+TEST_P(AttentionTest, SequencesWithNothingToDoAreSkipped) {
+  const AttentionConfig c;
+  const std::vector<float> alone = run_step(c, {{2, 40, 40}}, options());
+  const std::vector<float> got = run_step(c, {{1, 0, 0}, {2, 40, 40}, {3, 9, 0}}, options(2));
+  ASSERT_EQ(got.size(), alone.size());
+  EXPECT_TRUE(same_bits(got.data(), alone.data(), static_cast<std::int64_t>(alone.size())));
+}
+
+std::string tier_of(const ::testing::TestParamInfo<Tier>& info) {
+  return std::string(tier_name(info.param));
+}
+INSTANTIATE_TEST_SUITE_P(Tiers, AttentionTest, ::testing::ValuesIn(tiers_here()), tier_of);
+
+// Tiers with fused multiply-add do the same operations in the same order.
+TEST(AttentionTiers, AgreeClosely) {
+  for (const AttentionConfig& c : configs()) {
+    const std::vector<StepSequence> step = {{1, 300, 40}, {2, 77, 1}};
+    std::vector<std::vector<float>> results;
+    for (const Tier tier : tiers_here()) results.push_back(run_step(c, step, {.tier = tier}));
+    for (std::size_t i = 1; i < results.size(); ++i)
+      for (std::size_t j = 0; j < results[i].size(); ++j)
+        ASSERT_NEAR(results[i][j], results[0][j], 4e-6) << describe(c);
+    if (results.size() > 2) {
+      EXPECT_TRUE(same_bits(results[2].data(), results[1].data(),
+                            static_cast<std::int64_t>(results[1].size())))
+          << describe(c);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ingot::cpu
