@@ -1,0 +1,27 @@
+#pragma once
+
+#include "formats/tensor_source.h"
+
+#include <cstddef>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace ingot {
+
+struct TorchContents {
+  std::vector<SourceTensor> tensors;
+  std::deque<std::vector<std::byte>> copies;  // of tensors that were not stored row-major
+};
+
+// One file of torch.save (zip form, little endian) that holds a dict of tensors: Meta's
+// consolidated.NN.pth, pytorch_model.bin. The pickle is read as data and never executed; a global
+// outside the short list is refused by name. Views `bytes` except for tensors with odd strides,
+// which are copied. Dict values that are no tensors are left out. Throws Error{kBadInput}.
+TorchContents parse_torch_pth(std::span<const std::byte> bytes, const std::filesystem::path& file);
+
+std::unique_ptr<TensorSource> open_torch_pth(const std::filesystem::path& path);
+
+}  // namespace ingot
