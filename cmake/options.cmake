@@ -9,16 +9,19 @@ endif()
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
-  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  # Paths below the source tree are made relative before they are compared, so checkouts in different folders share
+  # what they compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_IGNOREOPTIONS=-ffile-prefix-map=* ${CCACHE_PROGRAM})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
 add_library(ingot_options INTERFACE)
 target_compile_options(ingot_options INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers
   # Contracting a*b+c into one rounding would make results depend on the compiler's choice.
   -ffp-contract=off
-  # Paths in messages and debug information are relative to the source tree.
-  -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+  # Paths in messages and debug information are relative to the source tree (seen from build/<preset> under ccache).
+  -ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=../../=)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports these from inside its own <bits/...> and avx512 headers.
   target_compile_options(ingot_options INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
