@@ -86,7 +86,7 @@ Tier best_tier() {
 
 const MatmulKernels& matmul_kernels([[maybe_unused]] Tier tier) {
 #if defined(__x86_64__)
-  (void)tier;
+  if (tier >= Tier::kAvx2) return kMatmulAvx2;
 #endif
   return kMatmulGeneric;
 }
