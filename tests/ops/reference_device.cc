@@ -1,0 +1,172 @@
+#include "tests/ops/reference_device.h"
+
+#include "base/check.h"
+#include "ops/ops.h"
+#include "ops/reference/compose.h"
+#include "ops/reference/evaluate.h"
+
+#include "tests/ops/op_run.h"
+#include <algorithm>
+#include <cstring>
+
+namespace ingot {
+
+namespace {
+
+// The layout of a page, both ways.
+void move_state(const StateSpec& spec, std::byte* memory, RefState& state, bool to_memory) {
+  const std::size_t block =
+      static_cast<std::size_t>(state.page_tokens * spec.kv_heads * spec.head_dim);
+  const std::size_t block_bytes = block * dtype_bytes(spec.dtype);
+  for (std::size_t page = 0; page < state.k.size() / block; ++page)
+    for (const bool is_v : {false, true}) {
+      std::vector<float>& values = is_v ? state.v : state.k;
+      const auto first = values.begin() + static_cast<std::ptrdiff_t>(page * block);
+      std::byte* at = memory + (2 * page + (is_v ? 1 : 0)) * block_bytes;
+      if (to_memory) {
+        RefTensor part;
+        part.f.assign(first, first + static_cast<std::ptrdiff_t>(block));
+        const std::vector<std::byte> bytes = encode(part, spec.dtype);
+        std::memcpy(at, bytes.data(), bytes.size());
+      } else {
+        const std::vector<float> numbers = decode({at, block_bytes}, spec.dtype);
+        std::copy(numbers.begin(), numbers.end(), first);
+      }
+    }
+}
+
+class ReferenceKernel final : public Kernel {
+ public:
+  explicit ReferenceKernel(const OpCall& call)
+      : op_(op(call.op)),
+        attrs_(*call.attrs),
+        operands_(call.operands),
+        results_(call.results),
+        page_tokens_(call.page_tokens),
+        name_(std::string(call.op) + ".reference") {}
+
+  std::string_view name() const override { return name_; }
+
+  void run(const KernelArgs& args) override {
+    std::vector<RefTensor> tensors(operands_.size());
+    std::vector<RefState> states(operands_.size());
+    std::vector<const RefTensor*> operands(operands_.size(), nullptr);
+    std::vector<RefState*> state_of(operands_.size(), nullptr);
+    for (std::size_t i = 0; i < operands_.size(); ++i) {
+      if (operands_[i].state == StateSpec{}) {
+        tensors[i] = load(operands_[i], args.operands[i], args.dims);
+        operands[i] = &tensors[i];
+      }
+    }
+    for (std::size_t i = 0; i < operands_.size(); ++i) {
+      if (operands_[i].state == StateSpec{}) continue;
+      states[i] = make_ref_state(operands_[i].state, pages(tensors), page_tokens_);
+      move_state(operands_[i].state, args.operands[i], states[i], false);
+      state_of[i] = &states[i];
+    }
+    std::vector<RefTensor> results;
+    for (const ValueType& type : results_)
+      results.push_back(make_ref(type.at(args.dims), type.dtype));
+    op_.reference({.attrs = attrs_, .operands = operands, .states = state_of, .results = results});
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const std::vector<std::byte> bytes = encode(results[i], results_[i].dtype);
+      if (!bytes.empty()) std::memcpy(args.results[i], bytes.data(), bytes.size());
+    }
+    if (op_.writes_state)
+      for (std::size_t i = 0; i < operands_.size(); ++i)
+        if (state_of[i]) move_state(operands_[i].state, args.operands[i], states[i], true);
+  }
+
+ private:
+  // A kernel is not told how many pages there are: as many as its indices name.
+  std::int64_t pages(const std::vector<RefTensor>& tensors) const {
+    const bool reads = op_.reads_state;
+    const std::size_t index = reads ? 3 : op_.name == "kv_append" ? 2 : 4;
+    std::int64_t last = 0;
+    for (const std::int32_t i : tensors[index].i) last = std::max<std::int64_t>(last, i);
+    return (reads ? last : last / page_tokens_) + 1;
+  }
+
+  static RefTensor load(const ValueType& type, const std::byte* memory, const DimValues& dims) {
+    RefTensor tensor = make_ref(type.at(dims), type.dtype);
+    if (type.format) {
+      const Shape& s = tensor.shape;
+      const std::int64_t rows = s.rank() == 2 ? s[0] : 1, k = s.rank() == 2 ? s[1] : s.elements();
+      for (std::int64_t r = 0; r < rows; ++r)
+        type.format->dequantize_row(
+            memory + static_cast<std::size_t>(r) * type.format->row_bytes(k), k,
+            tensor.f.data() + r * k);
+    } else if (is_float(type.dtype)) {
+      tensor.f = decode({memory, type.bytes_at(dims)}, type.dtype);
+    } else if (!tensor.i.empty()) {
+      std::memcpy(tensor.i.data(), memory, tensor.i.size() * sizeof(std::int32_t));
+    }
+    return tensor;
+  }
+
+  const OpDef& op_;
+  Attrs attrs_;
+  std::vector<ValueType> operands_, results_;
+  std::int64_t page_tokens_;
+  std::string name_;
+};
+
+// All but kernels is the null device's: memory, layouts, pages.
+class ReferenceDevice final : public Device {
+ public:
+  explicit ReferenceDevice(std::int64_t page_tokens) : page_tokens_(page_tokens) {}
+
+  DeviceInfo info() const override {
+    DeviceInfo info = null_->info();
+    info.target = "reference";
+    info.description = "plain loops";
+    return info;
+  }
+  DType activation_dtype(ComputeMode mode) const override { return null_->activation_dtype(mode); }
+  DType kv_dtype(ComputeMode mode) const override { return null_->kv_dtype(mode); }
+  std::int64_t page_tokens() const override { return page_tokens_; }
+  std::size_t page_bytes(const StateSpec& spec, std::int64_t tokens) const override {
+    return null_->page_bytes(spec, tokens);
+  }
+  WeightLayout weight_layout(const WeightFormat& format, const Shape& shape,
+                             std::span<const WeightUse> uses) const override {
+    return null_->weight_layout(format, shape, uses);
+  }
+  void pack_weight(const WeightLayout& layout, const WeightFormat& format, const Shape& shape,
+                   std::span<const std::byte> rows, std::span<std::byte> packed) const override {
+    null_->pack_weight(layout, format, shape, rows, packed);
+  }
+  void unpack_weight(const WeightLayout& layout, const WeightFormat& format, const Shape& shape,
+                     std::span<const std::byte> packed, std::span<std::byte> rows) const override {
+    null_->unpack_weight(layout, format, shape, packed, rows);
+  }
+  KernelOrReason find_kernel(const OpCall& call, CodeStore&) const override {
+    return std::make_unique<ReferenceKernel>(call);
+  }
+  std::unique_ptr<Buffer> allocate(std::size_t bytes, std::string_view purpose) override {
+    return null_->allocate(bytes, purpose);
+  }
+  std::unique_ptr<Buffer> place_weights(std::span<const std::byte> mapped,
+                                        const std::function<void(std::size_t)>& done) override {
+    return null_->place_weights(mapped, done);
+  }
+  std::unique_ptr<Stream> make_stream() override { return null_->make_stream(); }
+  void copy_in(std::byte* device, std::span<const std::byte> host, Stream& stream) override {
+    null_->copy_in(device, host, stream);
+  }
+  void copy_out(std::span<std::byte> host, const std::byte* device, Stream& stream) override {
+    null_->copy_out(host, device, stream);
+  }
+
+ private:
+  std::int64_t page_tokens_;
+  std::unique_ptr<Device> null_ = make_null_device();
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_reference_device(std::int64_t page_tokens) {
+  return std::make_unique<ReferenceDevice>(page_tokens);
+}
+
+}  // namespace ingot
