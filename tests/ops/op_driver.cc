@@ -42,7 +42,7 @@ Comparison compare(std::span<const float> got, std::span<const float> wanted,
     }
   }
   c.rms_error = std::sqrt(error_squares / count) / (rms + 1e-30);
-  const double relative = tolerance.rms + tolerance.relative / 2;
+  const double relative = tolerance.rms + tolerance.relative;
   if (c.good && !(c.rms_error <= relative)) {
     c.good = false;
     c.detail =
@@ -127,8 +127,7 @@ OpOutcome check_one(Device& device, const OpDef& op, const OpRunSpec& spec) {
 }
 
 template <typename Visit>
-void for_each_call(const OpDef& op, const OpCase& sample, const OpCheckOptions& options,
-                   Visit visit) {
+void for_each_call(const OpCase& sample, const OpCheckOptions& options, Visit visit) {
   for (const ComputeMode mode : options.modes) {
     if (!takes_matrix(sample)) {
       if (options.only_format.empty()) visit(OpRunSpec{.sample = &sample, .mode = mode});
@@ -140,7 +139,6 @@ void for_each_call(const OpDef& op, const OpCase& sample, const OpCheckOptions& 
       visit(OpRunSpec{.sample = &sample, .mode = mode, .format = format});
     }
   }
-  (void)op;
 }
 
 bool wanted(const std::string& only, std::string_view name) {
@@ -194,7 +192,7 @@ std::vector<OpOutcome> check_ops(Device& device, const OpCheckOptions& options) 
     if (!wanted(options.only_op, op->name)) continue;
     for (const OpCase& sample : op->cases()) {
       if (!wanted(options.only_case, sample.name)) continue;
-      for_each_call(*op, sample, options, [&](const OpRunSpec& spec) {
+      for_each_call(sample, options, [&](const OpRunSpec& spec) {
         outcomes.push_back(check_one(device, *op, spec));
       });
     }
@@ -208,7 +206,7 @@ std::vector<OpTiming> bench_ops(Device& device, const OpCheckOptions& options) {
     if (!wanted(options.only_op, bench.op) || !wanted(options.only_case, bench.sample.name))
       continue;
     const OpDef& definition = op(bench.op);
-    for_each_call(definition, bench.sample, options, [&](const OpRunSpec& spec) {
+    for_each_call(bench.sample, options, [&](const OpRunSpec& spec) {
       OpTiming timing;
       timing.name = fmt::format("{}/{}/{}{}", bench.op, bench.sample.name,
                                 spec.format ? std::string(spec.format->name) + "/" : "",
