@@ -1,0 +1,91 @@
+#pragma once
+
+#include "cuda/device/launch.cuh"
+#include "cuda/jit.h"
+#include "device/kernel.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+// What kernels/<stem>.cpp says about an op: how its call becomes defines of kernels/<stem>.cu, and
+// how a run becomes launches of it.
+namespace ingot::cuda {
+
+// Queues launches of one compiled kernel. The parameter struct is the kernel's, defined once in its
+// .cu file for host and device.
+class Launcher {
+ public:
+  virtual ~Launcher() = default;
+  template <typename Params>
+  void operator()(const Launch& launch, const Params& params) const {
+    queue(launch, &params);
+  }
+
+ private:
+  virtual void queue(const Launch& launch, const void* params) const = 0;
+};
+
+using RunFunction = std::function<void(const KernelArgs&, const Launcher&)>;
+
+struct Binding {
+  KernelSource source;
+  std::string variant;  // for the kernel's name: "bf16.q4_1"
+  RunFunction run;
+};
+using BindingOrReason = std::variant<Binding, std::string>;
+using BindFunction = BindingOrReason (*)(const OpCall& call);
+
+// The kernel of an op; null when there is none.
+BindFunction find_binding(std::string_view op);
+// Stems of kernels/*.cu, sorted.
+std::vector<std::string_view> kernel_stems();
+
+// The layout of every weight: canonical rows as they are. Kernels read each format's own blocks, so
+// nothing is rounded and repacking for another device loses nothing.
+inline constexpr std::string_view kRowsLayout = "cuda_rows";
+
+// Collects the defines of one call and the first reason against it.
+class Binder {
+ public:
+  Binder(std::string stem, const OpCall& call);
+
+  void require(bool condition, std::string reason);
+  void number(std::string name, std::int64_t value);
+  // The element type of an activation, result or state: f32, f16 or bf16.
+  void type(std::string name, DType dtype);
+  // A [rows, K] weight in any format that device/weight_<format>.cuh reads.
+  void weight(std::size_t operand);
+  // A vector of f32 (norm weights, biases, frequencies).
+  void vector(std::size_t operand);
+
+  BindingOrReason finish(RunFunction run);
+
+ private:
+  const OpCall& call_;
+  Binding binding_;
+  std::string reason_;
+};
+
+// The last dimension, which is always a number.
+std::int64_t columns_of(const ValueType& type);
+std::int64_t elements_at(const ValueType& type, const DimValues& dims);
+
+// Addresses as kernels take them.
+template <typename T = void>
+const T* input(const KernelArgs& args, std::size_t operand) {
+  return reinterpret_cast<const T*>(args.operands[operand]);
+}
+inline void* output(const KernelArgs& args, std::size_t result) {
+  return args.results[result];
+}
+
+// Kernels load 16 bytes at once where rows allow it.
+void check_aligned(const void* address);
+
+}  // namespace ingot::cuda

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "cuda/device/quant_bytes.cuh"
+
+namespace ingot::cuda {
+
+// Row: f32 scale, then K signed bytes. scale * value.
+struct Weight {
+  template <int K>
+  static __device__ i64 row_bytes() {
+    return K + 4;
+  }
+  template <int K>
+  static __device__ void load8(const u8* row, int k, float (&out)[8]) {
+    const float scale = f32_at(row);
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      out[i] = K % 8 == 0 || k + i < K ? scale * static_cast<float>(i8_at(row + 4 + k + i)) : 0.0f;
+  }
+};
+
+}  // namespace ingot::cuda

@@ -1,0 +1,142 @@
+#include "cuda/device/launch.cuh"
+
+namespace ingot::cuda {
+
+struct AttentionParams {
+  const void* q;           // [rows, HEADS * HEAD_DIM]
+  const int* query_start;  // [sequences + 1]
+  const int* context_len;  // [sequences]
+  const int* block_table;  // [sequences, table_width]
+  const void* pages;       // KvPage
+  void* out;               // [rows, HEADS * HEAD_DIM]
+  int sequences;
+  int table_width;
+  float scale;    // on q.k
+  float softcap;  // used when SOFTCAP
+};
+
+inline constexpr int kAttentionThreads = 128;
+
+// One block a row and head.
+constexpr Launch attention_launch(long long rows, long long heads) {
+  return {.grid_x = static_cast<unsigned>(rows),
+          .grid_y = static_cast<unsigned>(heads),
+          .block = kAttentionThreads};
+}
+
+}  // namespace ingot::cuda
+
+#ifdef __CUDACC__
+// Defines: HEADS, KV_HEADS, HEAD_DIM (a multiple of 8 up to 256), PAGE_TOKENS, WINDOW, SOFTCAP, X_TYPE,
+// KV_TYPE, OUT_TYPE.
+#include "cuda/device/kv_page.cuh"
+#include "cuda/device/reduce.cuh"
+
+namespace ingot::cuda {
+
+using Page = KvPage<KV_HEADS, HEAD_DIM, PAGE_TOKENS>;
+
+// The last sequence that starts at or before `row`: query_start ascends, and an empty sequence
+// starts where the next one does.
+__device__ inline int sequence_of(const int* query_start, int sequences, int row) {
+  int low = 0;
+  int high = sequences - 1;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (query_start[middle] <= row)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+// Online softmax over blocks of 128 positions that start at multiples of 128. Thread i scores
+// position i of the block; then each thread adds two dimensions of V over every kGroups-th
+// position, and the groups are added at the end. The order depends on the row's position alone.
+extern "C" __global__ void __launch_bounds__(kAttentionThreads)
+    attention(const __grid_constant__ AttentionParams p) {
+  constexpr int kColumns = HEAD_DIM / 2;  // threads that share the dimensions of V
+  constexpr int kGroups = kAttentionThreads / kColumns;
+  __shared__ __align__(16) float q[HEAD_DIM];
+  __shared__ float weights[kAttentionThreads];
+  __shared__ i64 rows[kAttentionThreads];  // of K, in values
+  __shared__ float scratch[kAttentionThreads / 32];
+  __shared__ float2 partial[kGroups * kColumns];
+
+  const int row = blockIdx.x;
+  const int head = blockIdx.y;
+  const int kv_head = head / (HEADS / KV_HEADS);
+  const int thread = threadIdx.x;
+  const KV_TYPE* pages = static_cast<const KV_TYPE*>(p.pages);
+  const i64 out_base = (static_cast<i64>(row) * HEADS + head) * HEAD_DIM;
+  const int sequence = sequence_of(p.query_start, p.sequences, row);
+  const int position = p.context_len[sequence] - p.query_start[sequence + 1] + row;
+  const int* table = p.block_table + static_cast<i64>(sequence) * p.table_width;
+  for (int d = thread; d < HEAD_DIM; d += kAttentionThreads)
+    q[d] = to_float(static_cast<const X_TYPE*>(p.q)[out_base + d]);
+  __syncthreads();
+
+  const int oldest = WINDOW > 0 ? max(0, position - WINDOW + 1) : 0;
+  const int group = thread / kColumns;
+  const int column = thread % kColumns;
+  float largest = kMinusInfinity;
+  float denominator = 0;
+  float2 sum = {0, 0};
+  for (int begin = oldest / kAttentionThreads * kAttentionThreads; begin <= position;
+       begin += kAttentionThreads) {
+    const int at = begin + thread;
+    const bool visible = at >= oldest && at <= position;
+    float score = kMinusInfinity;
+    if (visible) {
+      const i64 k_row = Page::row(table[at / PAGE_TOKENS], kv_head, at % PAGE_TOKENS);
+      rows[thread] = k_row;
+      score = 0;
+#pragma unroll
+      for (int d = 0; d < HEAD_DIM; d += 8) {
+        float k[8];
+        load8(pages + k_row + d, k);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) score = fmaf(q[d + i], k[i], score);
+      }
+      score *= p.scale;
+      if (SOFTCAP) score = p.softcap * tanhf(score / p.softcap);
+    }
+    // Every block holds a visible position, so the maximum is finite.
+    const float now = fmaxf(largest, block_max<kAttentionThreads>(score, scratch));
+    const float weight = visible ? expf(score - now) : 0.0f;
+    const float keep = expf(largest - now);
+    weights[thread] = weight;
+    denominator = denominator * keep + block_sum<kAttentionThreads>(weight, scratch);
+    largest = now;
+    sum.x *= keep;
+    sum.y *= keep;
+    if (group < kGroups) {
+      const int last = min(kAttentionThreads - 1, position - begin);
+      const int first = max(0, oldest - begin);
+      // The first position of this group that is visible.
+      for (int i = first + (group - first % kGroups + kGroups) % kGroups; i <= last; i += kGroups) {
+        const KV_TYPE* v = pages + rows[i] + Page::kVOffset + 2 * column;
+        sum.x = fmaf(weights[i], to_float(v[0]), sum.x);
+        sum.y = fmaf(weights[i], to_float(v[1]), sum.y);
+      }
+    }
+    __syncthreads();  // weights and rows are written again
+  }
+
+  if (group < kGroups) partial[group * kColumns + column] = sum;
+  __syncthreads();
+  if (group > 0) return;
+  float2 total = partial[column];
+#pragma unroll
+  for (int g = 1; g < kGroups; ++g) {
+    total.x += partial[g * kColumns + column].x;
+    total.y += partial[g * kColumns + column].y;
+  }
+  OUT_TYPE* out = static_cast<OUT_TYPE*>(p.out) + out_base + 2 * column;
+  out[0] = from_float<OUT_TYPE>(total.x / denominator);
+  out[1] = from_float<OUT_TYPE>(total.y / denominator);
+}
+
+}  // namespace ingot::cuda
+#endif
