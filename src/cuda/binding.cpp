@@ -62,9 +62,8 @@ void Binder::number(std::string name, std::int64_t value) {
 }
 
 void Binder::type(std::string name, DType dtype) {
-  require(is_device_float(dtype),
-          fmt::format("{} is {}, CUDA kernels compute on f32, f16 and bf16", name,
-                      dtype_name(dtype)));
+  require(is_device_float(dtype), fmt::format("{} is {}, CUDA kernels compute on f32, f16 and bf16",
+                                              name, dtype_name(dtype)));
   const std::string text(dtype_name(dtype));
   if (binding_.variant.empty()) binding_.variant = text;
   binding_.source.defines.emplace_back(std::move(name), text);

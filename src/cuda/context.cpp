@@ -145,9 +145,9 @@ void CudaStream::synchronize() {
   context_->enter();
   const Status status = context_->api().stream_synchronize(handle_);
   if (status == kSuccess) return;
-  context_->expect(status, "cuStreamSynchronize",
-                   last_kernel_.empty() ? std::string()
-                                        : fmt::format("after launching {}", last_kernel_));
+  context_->expect(
+      status, "cuStreamSynchronize",
+      last_kernel_.empty() ? std::string() : fmt::format("after launching {}", last_kernel_));
 }
 
 CudaStream& cuda_stream(Stream* stream) {
@@ -190,9 +190,8 @@ class Staging {
     if (slot.used)
       context_.expect(context_.api().event_synchronize(slot.done), "cuEventSynchronize", "weights");
     std::memcpy(slot.memory, chunk.data(), chunk.size());
-    context_.expect(
-        context_.api().memcpy_htod_async(to, slot.memory, chunk.size(), stream_),
-        "cuMemcpyHtoDAsync", "weights");
+    context_.expect(context_.api().memcpy_htod_async(to, slot.memory, chunk.size(), stream_),
+                    "cuMemcpyHtoDAsync", "weights");
     context_.expect(context_.api().event_record(slot.done, stream_), "cuEventRecord");
     slot.used = true;
   }

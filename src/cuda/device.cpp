@@ -154,9 +154,8 @@ class CudaDevice final : public Device {
   std::unique_ptr<Buffer> allocate(std::size_t bytes, std::string_view purpose) override {
     return std::make_unique<CudaBuffer>(here(), bytes, purpose);
   }
-  std::unique_ptr<Buffer> place_weights(
-      std::span<const std::byte> mapped,
-      const std::function<void(std::size_t)>& progress) override {
+  std::unique_ptr<Buffer> place_weights(std::span<const std::byte> mapped,
+                                        const std::function<void(std::size_t)>& progress) override {
     auto buffer = std::make_unique<CudaBuffer>(here(), mapped.size(), "weights");
     upload(*context_, reinterpret_cast<DevicePointer>(buffer->data()), mapped, progress);
     return buffer;
@@ -226,8 +225,7 @@ std::vector<GpuDescription> describe_gpus(const DriverApi& api) {
     if (api.device_get(&device, ordinal) != kSuccess) continue;
     std::array<char, 256> name{};
     const Capability capability = capability_of(api, device);
-    GpuDescription gpu{.ordinal = ordinal,
-                       .target = target_of(capability.major, capability.minor)};
+    GpuDescription gpu{.ordinal = ordinal, .target = target_of(capability.major, capability.minor)};
     if (api.device_get_name(name.data(), static_cast<int>(name.size()), device) == kSuccess)
       gpu.name = name.data();
     if (api.device_total_mem(&gpu.total_memory, device) != kSuccess) gpu.total_memory = 0;

@@ -76,8 +76,7 @@ Result<DriverApi> load_and_initialise() {
   Result<DriverApi> loaded = load_driver_api("libcuda.so.1");
   if (!loaded) return loaded;
   if (const Status status = loaded->init(0); status != kSuccess)
-    return device_error(
-        fmt::format("[cuda.driver] cuInit: {}", describe_status(*loaded, status)));
+    return device_error(fmt::format("[cuda.driver] cuInit: {}", describe_status(*loaded, status)));
   return loaded;
 }
 

@@ -11,13 +11,13 @@
 // types and values agree with <cuda.h>.
 namespace ingot::cuda {
 
-using DevicePointer = unsigned long long;  // CUdeviceptr
-using DeviceHandle = int;                  // CUdevice
-using Status = int;                        // CUresult; 0 is success
-using ContextHandle = struct ContextTag*;  // CUcontext
-using StreamHandle = struct StreamTag*;    // CUstream
-using EventHandle = struct EventTag*;      // CUevent
-using ModuleHandle = struct ModuleTag*;    // CUmodule
+using DevicePointer = unsigned long long;    // CUdeviceptr
+using DeviceHandle = int;                    // CUdevice
+using Status = int;                          // CUresult; 0 is success
+using ContextHandle = struct ContextTag*;    // CUcontext
+using StreamHandle = struct StreamTag*;      // CUstream
+using EventHandle = struct EventTag*;        // CUevent
+using ModuleHandle = struct ModuleTag*;      // CUmodule
 using FunctionHandle = struct FunctionTag*;  // CUfunction
 
 // Values of the driver's enums, as <cuda.h> has them.

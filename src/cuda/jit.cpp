@@ -124,8 +124,8 @@ ResourceUse parse_resource_use(std::string_view log) {
   return {.registers = number_before(log, " registers"),
           .shared_bytes = number_before(log, " bytes smem"),
           .stack_bytes = number_before(log, " bytes stack frame"),
-          .spill_bytes = number_before(log, " bytes spill stores") +
-                         number_before(log, " bytes spill loads")};
+          .spill_bytes =
+              number_before(log, " bytes spill stores") + number_before(log, " bytes spill loads")};
 }
 
 std::string encode_cache_file(const CompiledKernel& kernel) {
@@ -211,12 +211,12 @@ CompiledKernel Jit::compile_now(const KernelSource& source, const std::string& n
   for (const std::string& option : options) arguments.push_back(option.c_str());
 
   Program program{nvrtc};
-  checked(nvrtc.create_program(&program.handle, texts[0].c_str(), names[0].c_str(),
-                               static_cast<int>(headers.size()), headers.data(),
-                               header_names.data()),
-          "nvrtcCreateProgram");
-  const NvrtcStatus status = nvrtc.compile_program(program.handle, static_cast<int>(arguments.size()),
-                                                   arguments.data());
+  checked(
+      nvrtc.create_program(&program.handle, texts[0].c_str(), names[0].c_str(),
+                           static_cast<int>(headers.size()), headers.data(), header_names.data()),
+      "nvrtcCreateProgram");
+  const NvrtcStatus status =
+      nvrtc.compile_program(program.handle, static_cast<int>(arguments.size()), arguments.data());
   const std::string log = program.log();
   if (status != 0)
     fail(ErrorCode::kDevice, "[cuda.jit] {} for {} with NVRTC {}.{}: {}\n{}", names[0], arch_,

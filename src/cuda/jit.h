@@ -21,8 +21,8 @@ inline constexpr std::string_view kDesignTargets[] = {"sm_80", "sm_89", "sm_90a"
                                                       "sm_120"};
 
 struct KernelSource {
-  std::string stem;                                           // of kernels/<stem>.cu
-  std::vector<std::pair<std::string, std::string>> defines;   // what it is specialised on, named
+  std::string stem;                                          // of kernels/<stem>.cu
+  std::vector<std::pair<std::string, std::string>> defines;  // what it is specialised on, named
   std::vector<std::string> included;  // headers that a define names: "cuda/device/weight_q4_1.cuh"
 };
 
@@ -41,8 +41,8 @@ struct CompiledKernel {
 };
 
 struct JitOptions {
-  bool use_cache = true;                // false: always compiles
-  std::filesystem::path cache_folder;   // empty: $INGOT_CACHE/kernels, else ~/.cache/ingot/kernels
+  bool use_cache = true;               // false: always compiles
+  std::filesystem::path cache_folder;  // empty: $INGOT_CACHE/kernels, else ~/.cache/ingot/kernels
   // Told of everything that was compiled or read from the cache folder.
   std::function<void(const CompiledKernel&)> on_compiled;
 };

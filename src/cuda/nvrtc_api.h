@@ -10,7 +10,7 @@
 // NVRTC, NVIDIA's run-time compiler, loaded with dlopen.
 namespace ingot::cuda {
 
-using NvrtcStatus = int;                     // nvrtcResult; 0 is success
+using NvrtcStatus = int;                       // nvrtcResult; 0 is success
 using NvrtcProgram = struct NvrtcProgramTag*;  // nvrtcProgram
 
 struct NvrtcApi {
@@ -32,8 +32,8 @@ struct NvrtcApi {
   int minor = 0;
 };
 
-// Where NVRTC is looked for, in order: INGOT_CUDA_PATH (a toolkit, a wheel's folder or the library's
-// own folder), the loader's path (bare names), the site-packages of the Python in use
+// Where NVRTC is looked for, in order: INGOT_CUDA_PATH (a toolkit, a wheel's folder or the
+// library's own folder), the loader's path (bare names), the site-packages of the Python in use
 // (nvidia-cuda-nvrtc wheels), /usr/local/cuda. Only the bare names may not exist.
 std::vector<std::string> nvrtc_candidates();
 

@@ -4,7 +4,8 @@
 
 namespace ingot::cuda {
 
-// Rows of f32: see quant/f32.cpp. The interface of every weight_<format>.cuh: values k .. k + 7 of a row.
+// Rows of f32: see quant/f32.cpp. The interface of every weight_<format>.cuh: values k .. k + 7 of
+// a row.
 struct Weight {
   template <int K>
   static __device__ i64 row_bytes() {

@@ -11,10 +11,9 @@ BindingOrReason bind_add(const OpCall& call) {
   const ValueType type = call.results[0];
   return binder.finish([type](const KernelArgs& args, const Launcher& launch) {
     const std::int64_t count = elements_at(type, args.dims);
-    launch(add_launch(count), AddParams{.x = input(args, 0),
-                                    .y = input(args, 1),
-                                    .out = output(args, 0),
-                                    .count = count});
+    launch(add_launch(count),
+           AddParams{
+               .x = input(args, 0), .y = input(args, 1), .out = output(args, 0), .count = count});
   });
 }
 

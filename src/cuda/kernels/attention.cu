@@ -27,8 +27,8 @@ constexpr Launch attention_launch(long long rows, long long heads) {
 }  // namespace ingot::cuda
 
 #ifdef __CUDACC__
-// Defines: HEADS, KV_HEADS, HEAD_DIM (a multiple of 8 up to 256), PAGE_TOKENS, WINDOW, SOFTCAP, X_TYPE,
-// KV_TYPE, OUT_TYPE.
+// Defines: HEADS, KV_HEADS, HEAD_DIM (a multiple of 8 up to 256), PAGE_TOKENS, WINDOW, SOFTCAP,
+// X_TYPE, KV_TYPE, OUT_TYPE.
 #include "cuda/device/kv_page.cuh"
 #include "cuda/device/reduce.cuh"
 

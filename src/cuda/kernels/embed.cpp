@@ -12,8 +12,9 @@ BindingOrReason bind_embed(const OpCall& call) {
   const Dim rows = call.results[0].dims[0];
   return binder.finish([rows](const KernelArgs& args, const Launcher& launch) {
     check_aligned(input(args, 1));
-    launch(embed_launch(rows.at(args.dims)),
-           EmbedParams{.ids = input<int>(args, 0), .table = input(args, 1), .out = output(args, 0)});
+    launch(
+        embed_launch(rows.at(args.dims)),
+        EmbedParams{.ids = input<int>(args, 0), .table = input(args, 1), .out = output(args, 0)});
   });
 }
 

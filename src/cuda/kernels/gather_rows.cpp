@@ -10,9 +10,9 @@ BindingOrReason bind_gather_rows(const OpCall& call) {
   binder.type("X_TYPE", call.operands[0].dtype);
   const Dim rows = call.results[0].dims[0];
   return binder.finish([rows](const KernelArgs& args, const Launcher& launch) {
-    launch(gather_rows_launch(rows.at(args.dims)), GatherRowsParams{.x = input(args, 0),
-                                                                    .rows = input<int>(args, 1),
-                                                                    .out = output(args, 0)});
+    launch(
+        gather_rows_launch(rows.at(args.dims)),
+        GatherRowsParams{.x = input(args, 0), .rows = input<int>(args, 1), .out = output(args, 0)});
   });
 }
 

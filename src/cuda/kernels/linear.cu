@@ -12,8 +12,8 @@ struct LinearParams {
 };
 
 inline constexpr int kLinearWarps = 4;
-inline constexpr int kLinearRows = 8;         // rows of x a warp takes at once
-inline constexpr int kLinearWeightRows = 2;   // rows of the weight a warp takes: gate and up, or two
+inline constexpr int kLinearRows = 8;        // rows of x a warp takes at once
+inline constexpr int kLinearWeightRows = 2;  // rows of the weight a warp takes: gate and up, or two
 
 // `weight_rows` is N: each warp turns two of them into two outputs, or into one with swiglu.
 constexpr Launch linear_launch(long long rows, long long weight_rows) {

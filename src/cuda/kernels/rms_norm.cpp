@@ -13,10 +13,11 @@ BindingOrReason bind_rms_norm(const OpCall& call) {
   binder.vector(1);
   const Dim rows = call.operands[0].dims[0];
   return binder.finish([=](const KernelArgs& args, const Launcher& launch) {
-    launch(rms_norm_launch(rows.at(args.dims)), RmsNormParams{.x = input(args, 0),
-                                                              .weight = input<float>(args, 1),
-                                                              .out = output(args, 0),
-                                                              .eps = static_cast<float>(attrs.eps)});
+    launch(rms_norm_launch(rows.at(args.dims)),
+           RmsNormParams{.x = input(args, 0),
+                         .weight = input<float>(args, 1),
+                         .out = output(args, 0),
+                         .eps = static_cast<float>(attrs.eps)});
   });
 }
 

@@ -3,12 +3,12 @@
 namespace ingot::cuda {
 
 struct RopeParams {
-  const void* x;           // [rows, HEADS * HEAD_DIM]
-  const int* positions;    // [rows]
-  const float* inv_freq;   // [*, ROTARY_DIM / 2]
-  const int* rope_row;     // [rows]: which row of inv_freq a token uses
-  void* out;               // as x; may be x's memory
-  float scale;             // on cos and sin
+  const void* x;          // [rows, HEADS * HEAD_DIM]
+  const int* positions;   // [rows]
+  const float* inv_freq;  // [*, ROTARY_DIM / 2]
+  const int* rope_row;    // [rows]: which row of inv_freq a token uses
+  void* out;              // as x; may be x's memory
+  float scale;            // on cos and sin
 };
 
 // One block a row.

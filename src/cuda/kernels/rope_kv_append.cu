@@ -47,8 +47,7 @@ extern "C" __global__ void rope_kv_append(const __grid_constant__ RopeKvAppendPa
   constexpr int kRest = HEAD_DIM - ROTARY_DIM;
   constexpr int kTurned = HEADS + KV_HEADS;
   const i64 token = blockIdx.x;
-  const X_TYPE* x =
-      static_cast<const X_TYPE*>(p.qkv) + token * (HEADS + 2 * KV_HEADS) * HEAD_DIM;
+  const X_TYPE* x = static_cast<const X_TYPE*>(p.qkv) + token * (HEADS + 2 * KV_HEADS) * HEAD_DIM;
   const int position = p.positions[token];
   const float* inv_freq = p.inv_freq + static_cast<i64>(p.rope_row[token]) * kPairs;
   const int slot = p.slots[token];
