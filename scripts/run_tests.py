@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""Runs the stages of scripts/test and scripts/soak and counts what passed.
+
+usage: run_tests.py [--list] [--fuzz-seconds N] [--repeat N] [STAGE...]
+
+A stage prints one line; its full output goes to build/test-logs/<stage>.log, and its end is shown when it fails. The
+last line is 'N passed, N failed, N skipped' over all stages; the exit code is 0 only when nothing failed.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+LOGS = BUILD / "test-logs"
+CACHE = pathlib.Path(os.environ.get("INGOT_CACHE") or pathlib.Path.home() / ".cache/ingot")
+JOBS = os.cpu_count() or 2
+
+# What the sanitizers cover: what parses untrusted bytes, schedules, and shares memory between threads.
+ASAN_FLOORS = ("base", "text", "formats", "ir", "plan", "builder", "runtime")
+TSAN_FLOORS = {"base": "*", "runtime": "*", "cpu": "*Thread*:Linear*"}
+# Processors that are tried under qemu: without AVX, and with AVX2 but nothing above.
+OLD_CPUS = {"Nehalem": "generic", "Haswell": "avx2"}
+
+SANITIZER_ENVIRONMENT = {
+    "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+}
+
+
+class Tally:
+    """Counts of one stage, with the names of what failed."""
+
+    def __init__(self):
+        self.passed = 0
+        self.skipped = 0
+        self.failures = []
+        self.note = ""
+
+    def record(self, ok, name):
+        if ok:
+            self.passed += 1
+        else:
+            self.failures.append(name)
+
+
+class Log:
+    """Runs commands with their output in one file."""
+
+    def __init__(self, stage):
+        self.path = LOGS / f"{stage}.log"
+        self.file = open(self.path, "wb")
+
+    def run(self, *command, env=None, timeout=3600, stdout=None):
+        self.file.write(("$ " + " ".join(map(str, command)) + "\n").encode())
+        self.file.flush()
+        try:
+            done = subprocess.run([str(word) for word in command], cwd=ROOT, stdin=subprocess.DEVNULL,
+                                  stdout=stdout or self.file, stderr=self.file, timeout=timeout,
+                                  env={**os.environ, **SANITIZER_ENVIRONMENT, **(env or {})})
+        except subprocess.TimeoutExpired:
+            self.file.write(f"stopped after {timeout} s\n".encode())
+            return False
+        except OSError as error:
+            self.file.write(f"{error}\n".encode())
+            return False
+        return done.returncode == 0
+
+    def tail(self, lines=40):
+        self.file.flush()
+        return "\n".join(self.path.read_text("utf-8", "replace").splitlines()[-lines:])
+
+
+def configure_and_build(log, preset, *targets, configure=()):
+    if not log.run("cmake", "--preset", preset, *configure):
+        return False
+    words = [word for target in targets for word in ("--target", target)]
+    return log.run("cmake", "--build", "--preset", preset, "-j", JOBS, *words)
+
+
+def has_tests(floor):
+    return any((ROOT / "tests" / floor).glob("*_test.cc"))
+
+
+def run_gtest(log, tally, program, *arguments, prefix=(), env=None, timeout=1200):
+    """Runs one GoogleTest program and counts its tests. A crash is one failure more."""
+    report = LOGS / f"{program.name}.{os.getpid()}.json"
+    report.unlink(missing_ok=True)
+    ok = log.run(*prefix, program, "--gtest_brief=1", f"--gtest_output=json:{report}", *arguments, env=env,
+                 timeout=timeout)
+    failed_before = len(tally.failures)
+    if report.exists():
+        for suite in json.loads(report.read_text())["testsuites"]:
+            for test in suite["testsuite"]:
+                if test["result"] == "SKIPPED":
+                    tally.skipped += 1
+                elif test["result"] == "COMPLETED":
+                    tally.record(not test.get("failures"), f"{suite['name']}.{test['name']}")
+        report.unlink()
+    if not ok and len(tally.failures) == failed_before:
+        tally.failures.append(f"{program.name} stopped")
+
+
+def stage_check(log, tally, options):
+    tally.record(log.run("scripts/check"), "scripts/check")
+
+
+def stage_assets(log, tally, options):
+    """Real models and vocabularies. Tests that want them skip themselves where the network does not bring them."""
+    for script in ("fetch_smollm2", "fetch_llama_cpp_assets"):
+        if log.run(f"scripts/{script}", timeout=900):
+            tally.passed += 1
+        else:
+            tally.skipped += 1
+            tally.note += f" {script} brought nothing (no network?): tests that need it skip;"
+
+
+def stage_release(log, tally, options):
+    tally.record(configure_and_build(log, "release"), "release build")
+
+
+def stage_headers(log, tally, options):
+    tally.record(configure_and_build(log, "release", "headers"), "every header compiles alone")
+
+
+def stage_install(log, tally, options):
+    place = BUILD / "test-install"
+    shutil.rmtree(place, ignore_errors=True)
+    ok = log.run("cmake", "--install", BUILD / "release", "--prefix", place)
+    tally.record(ok and log.run(place / "bin/ingot", "--help"), "cmake --install gives bin/ingot")
+
+
+def stage_isa(log, tally, options):
+    tally.record(log.run("python3", "scripts/check_isa.py", BUILD / "release"), "wide instructions only in tiers")
+
+
+def stage_units(log, tally, options):
+    report = LOGS / "units.xml"
+    report.unlink(missing_ok=True)
+    ok = log.run("ctest", "--preset", "release", "-j", JOBS, "--output-junit", report)
+    failed_before = len(tally.failures)
+    if report.exists():
+        for case in xml.etree.ElementTree.parse(report).getroot().iter("testcase"):
+            if case.find("skipped") is not None:
+                tally.skipped += 1
+            else:
+                tally.record(case.get("status") == "run", case.get("name"))
+    if not ok and len(tally.failures) == failed_before:
+        tally.failures.append("ctest stopped")
+
+
+def stage_old_cpus(log, tally, options):
+    """The command starts on processors without AVX-512 or AVX, names the right tier, and computes."""
+    if not shutil.which("qemu-x86_64"):
+        tally.failures.append("qemu-x86_64 is missing (scripts/deps)")
+        return
+    ingot = BUILD / "release/ingot"
+    for cpu, tier in OLD_CPUS.items():
+        prefix = ("qemu-x86_64", "-cpu", cpu)
+        report = LOGS / f"devices.{cpu}.json"
+        with open(report, "wb") as file:
+            ok = log.run(*prefix, ingot, "devices", "--json", stdout=file)
+        tally.record(ok and f'"{tier}"' in report.read_text(), f"devices on {cpu} uses {tier}")
+        out = LOGS / f"logits.{cpu}.npy"
+        out.unlink(missing_ok=True)
+        ok = log.run(*prefix, ingot, "logits", ROOT / "tests/fixtures/models/llama", "--tokens", "1,2,3,4", "-o", out)
+        tally.record(ok and out.exists(), f"logits on {cpu}")
+
+
+def stage_kernels(log, tally, options):
+    """Compiles every CUDA kernel for every architecture; needs NVRTC but no GPU."""
+    environment = CACHE / "venv"
+    env = {"VIRTUAL_ENV": str(environment)} if environment.exists() and "VIRTUAL_ENV" not in os.environ else {}
+    ok = log.run("scripts/check_kernels", env=env)
+    counted = re.findall(r"^(?:\w+: )?(\d+) passed, (\d+) failed", log.tail(20), re.M)
+    if counted:
+        tally.passed += int(counted[-1][0])
+        tally.failures += ["kernel"] * int(counted[-1][1])
+    if not counted or (not ok and not tally.failures):
+        tally.record(ok and counted, "scripts/check_kernels")
+
+
+def stage_asan(log, tally, options):
+    floors = [floor for floor in ASAN_FLOORS if has_tests(floor)]
+    built = configure_and_build(log, "asan", *(f"{floor}_test" for floor in floors))
+    tally.record(built, "asan build")
+    for floor in floors if built else ():
+        run_gtest(log, tally, BUILD / f"asan/tests/{floor}_test")
+
+
+def stage_tsan(log, tally, options):
+    floors = [floor for floor in TSAN_FLOORS if has_tests(floor)]
+    built = configure_and_build(log, "tsan", *(f"{floor}_test" for floor in floors))
+    tally.record(built, "tsan build")
+    # Some kernels place mappings where ThreadSanitizer of g++ 12 keeps its shadow, unless addresses are fixed.
+    for floor in floors if built else ():
+        run_gtest(log, tally, BUILD / f"tsan/tests/{floor}_test", f"--gtest_filter={TSAN_FLOORS[floor]}",
+                  prefix=("setarch", "-R"))
+
+
+def fuzz_one(name, seconds):
+    """Runs one target over the kept corpus; findings stay in build/fuzz/findings/."""
+    work = BUILD / "fuzz/corpus" / name
+    kept = ROOT / "tests/fuzz/corpus" / name
+    findings = BUILD / "fuzz/findings"
+    for folder in (work, findings):
+        folder.mkdir(parents=True, exist_ok=True)
+    log = Log(f"fuzz-{name}")
+    dictionary = ROOT / f"tests/fuzz/{name}.dict"
+    words = [f"-dict={dictionary}"] if dictionary.exists() else []
+    ok = log.run(BUILD / f"fuzz/tests/{name}_fuzz", f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048",
+                 "-print_final_stats=1", f"-artifact_prefix={findings}/{name}-", *words, work,
+                 *([kept] if kept.is_dir() else []), timeout=seconds + 120)
+    runs = re.findall(r"stat::number_of_executed_units: (\d+)", log.tail())
+    return ok, runs[-1] if runs else "?", log
+
+
+def stage_fuzz(log, tally, options):
+    names = sorted(path.name[:-len("_fuzz.cc")] for path in (ROOT / "tests/fuzz").glob("*_fuzz.cc"))
+    built = configure_and_build(log, "fuzz", "fuzzers")
+    tally.record(built, "fuzz build")
+    if not built:
+        return
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        results = dict(zip(names, pool.map(lambda name: fuzz_one(name, options.fuzz_seconds), names)))
+    for name, (ok, runs, target_log) in results.items():
+        tally.record(ok, f"{name}_fuzz (build/fuzz/findings, {target_log.path.name})")
+        tally.note += f" {name} {runs};"
+        if not ok:
+            log.file.write(target_log.tail().encode())
+
+
+def stage_repeat(log, tally, options):
+    """Threads and schedules again and again, in random order, under ThreadSanitizer."""
+    floors = [floor for floor in TSAN_FLOORS if has_tests(floor)]
+    built = configure_and_build(log, "tsan", *(f"{floor}_test" for floor in floors))
+    tally.record(built, "tsan build")
+    for floor in floors if built else ():
+        ok = log.run("setarch", "-R", BUILD / f"tsan/tests/{floor}_test", f"--gtest_filter={TSAN_FLOORS[floor]}",
+                     f"--gtest_repeat={options.repeat}", "--gtest_shuffle", "--gtest_brief=1", "--gtest_break_on_failure",
+                     timeout=3600)
+        tally.record(ok, f"{floor}_test {options.repeat} times")
+
+
+STAGES = {name[len("stage_"):]: function for name, function in list(globals().items()) if name.startswith("stage_")}
+ONLY_WHEN_NAMED = ("repeat",)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="print the stages and leave")
+    parser.add_argument("--fuzz-seconds", type=int, default=20, metavar="N", help="seconds a fuzz target (default 20)")
+    parser.add_argument("--repeat", type=int, default=100, metavar="N", help="rounds of the repeat stage (default 100)")
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help="stages to run, in this order (default: all but repeat)")
+    options = parser.parse_args()
+    if options.list:
+        print("\n".join(f"{name:<10}{(function.__doc__ or '').splitlines()[0] if function.__doc__ else ''}"
+                        for name, function in STAGES.items()))
+        return 0
+    names = options.stages or [name for name in STAGES if name not in ONLY_WHEN_NAMED]
+    unknown = [name for name in names if name not in STAGES]
+    if unknown:
+        parser.error(f"no stage {', '.join(unknown)}; there are {', '.join(STAGES)}")
+
+    LOGS.mkdir(parents=True, exist_ok=True)
+    passed = skipped = 0
+    failures = []
+    begin = time.monotonic()
+    for name in names:
+        tally = Tally()
+        log = Log(name)
+        stage_begin = time.monotonic()
+        STAGES[name](log, tally, options)
+        took = time.monotonic() - stage_begin
+        print(f"{name:<10}{took:>7.0f} s {tally.passed:>6} passed {len(tally.failures):>3} failed {tally.skipped:>3} skipped"
+              f"{tally.note}", flush=True)
+        if tally.failures:
+            print(f"---- the end of {log.path.relative_to(ROOT)}:\n{log.tail()}\n----", flush=True)
+        passed += tally.passed
+        skipped += tally.skipped
+        failures += [f"{name}: {failure}" for failure in tally.failures]
+    for failure in failures:
+        print(f"FAILED {failure}")
+    print(f"total {time.monotonic() - begin:.0f} s")
+    print(f"{passed} passed, {len(failures)} failed, {skipped} skipped")
+    return 1 if failures or passed == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
