@@ -14,6 +14,8 @@ RULES = (
     (re.compile(r"^(?:<{7}|>{7}|={7})(?: |$)", re.M), "merge marker"),
 )
 TRAILING = re.compile(r"[ \t]+$", re.M)
+# clang-format leaves comments alone, tables included, so their width is checked here.
+WIDE_COMMENT = re.compile(r"^(?=.{101})[ \t]*//.*$", re.M)
 CODE = (".h", ".cpp", ".cc", ".cu", ".cuh", ".py", ".cmake")
 EMPTY_NAMES = re.compile(r"(?:^|_)(?:utils?|common|helpers?|manager|misc)(?:_|$)")
 
@@ -32,7 +34,9 @@ def main():
         if b"\0" in content:
             continue
         text = content.decode("utf-8", "replace")
-        rules = RULES + (((TRAILING, "trailing white space"),) if path.suffix in CODE else ())
+        rules = RULES
+        if path.suffix in CODE:
+            rules += ((TRAILING, "trailing white space"), (WIDE_COMMENT, "comment over 100 columns"))
         for pattern, what in rules:
             for match in pattern.finditer(text):
                 errors.append(f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {what}: {match.group()!r}")

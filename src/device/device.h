@@ -63,9 +63,9 @@ class Device {
 
   virtual DeviceInfo info() const = 0;
 
-  // --- what the compiler asks
-  // ----------------------------------------------------------------------------- Element type of
-  // activations and of the KV cache in `mode` unless the user chooses another.
+  // What the compiler asks.
+
+  // Element type of activations and of the KV cache in `mode` unless the user chooses another.
   virtual DType activation_dtype(ComputeMode mode) const = 0;
   virtual DType kv_dtype(ComputeMode mode) const = 0;
   // Tokens of a KV page.
@@ -86,9 +86,9 @@ class Device {
   // A kernel for the call, or the reason why not: "head_dim 80 is not a multiple of 64".
   virtual KernelOrReason find_kernel(const OpCall& call, CodeStore& code) const = 0;
 
-  // --- what the runtime asks
-  // ------------------------------------------------------------------------------ Zeroed memory,
-  // aligned to 256 bytes or more. Throws Error{kDoesNotFit} with the numbers.
+  // What the runtime asks.
+
+  // Zeroed memory, aligned to 256 bytes or more. Throws Error{kDoesNotFit} with the numbers.
   virtual std::unique_ptr<Buffer> allocate(std::size_t bytes, std::string_view purpose) = 0;
   // Weights in place: on the CPU the mapping itself (no copy), on a GPU a copy with progress (bytes
   // done). `mapped` outlives it.

@@ -13,10 +13,11 @@
 #include <vector>
 
 // The `.ingot` file (little endian):
-//   0   magic "INGOTENG", u32 format version, u32 reserved
-//   16  u64 offset of the tables, u64 bytes of the manifest, u64 bytes of the blob table, u64 XXH3
-//   of both 48  u64 bytes of the file, u64 XXH3 of bytes 0 to 55 64  blobs, each at a multiple of
-//   64 KiB; then the manifest and the blob table (JSON, keys sorted)
+//    0  magic "INGOTENG", u32 format version, u32 reserved
+//   16  u64 offset of the tables, u64 bytes of the manifest, u64 bytes of the blob table,
+//       u64 XXH3 of both
+//   48  u64 bytes of the file, u64 XXH3 of bytes 0 to 55
+//   64  blobs, each at a multiple of 64 KiB; then the manifest and the blob table (JSON, sorted)
 namespace ingot {
 
 inline constexpr std::uint32_t kEngineFormatVersion = 1;
