@@ -23,7 +23,7 @@ inline constexpr int kGateUpRows = 16;
 struct MatmulPlan {
   int tile_tokens;    // most tokens of one tile
   int direct_tokens;  // calls with up to so many tokens use `direct`; 0: never
-  int slice_k;        // k expanded at a time, a multiple of 256
+  int slice_k;        // k expanded at a time, a multiple of block_k
   int value_bytes;    // of one quantised activation
   int slice_bytes;    // of an expanded slice's values, 32 rows x slice_k, a multiple of 64
   int slice_floats;   // of its scales and minimums, a multiple of 16
@@ -76,6 +76,12 @@ struct ExpandCall {
   float* scale;
 };
 
+// Order of every sum, the same in all tiers, tiles and for any number of tokens:
+//   floats: c = fma(x, w, c) over ascending k
+//   groups: c = fma(f32(int32 dot + init) * weight scale, activation scale, c), then, with
+//   minimums,
+//           c = fma(minimum, sum, c), over ascending groups
+//   int8:   (f32(int32 sum over all k) * row scale) * activation scale
 struct TileCall {
   const PackedFormat* format;
   Compute compute;

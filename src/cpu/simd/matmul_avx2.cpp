@@ -12,7 +12,8 @@ constexpr float kSmallest = 1e-30f;  // below it 127 / max would not be finite
 MatmulPlan plan(const PackedFormat& f, Compute compute, int64_t) {
   const Form form = form_of(f, compute);
   // A slice fills half of L1 and shares it with the tile's activations and sums.
-  const int slice_k = form == Form::kBytes ? 512 : 256;
+  int slice_k = form == Form::kBytes ? 512 : 256;
+  if (form == Form::kFloats && f.block_k < 128) slice_k = 128;
   const int value_bytes = form == Form::kBytes ? 1 : form == Form::kPairs ? 2 : 4;
   return {.tile_tokens = kTileTokens,
           .direct_tokens = 0,

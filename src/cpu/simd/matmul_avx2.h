@@ -38,6 +38,14 @@ constexpr int scale_floats(const PackedFormat& f, int k) {
   return f.group == 0 ? 0 : k / f.group * kPanelRows * (f.has_min ? 2 : 1);
 }
 
+// Steps of 4 k whose products (two in each 16-bit lane) add up without overflow; a power of two.
+constexpr int exact_steps(const PackedFormat& f) {
+  const int exact = 32767 / (2 * 127 * f.max_q);
+  int steps = 1;
+  while (steps * 2 <= exact && steps * 2 <= f.group / 4) steps *= 2;
+  return steps;
+}
+
 inline __m256i load256(const void* p) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(p));
 }

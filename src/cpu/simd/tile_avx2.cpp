@@ -42,68 +42,125 @@ struct Prefetch {
   }
 };
 
-// Exact int32 dot products of one group: 16-bit sums while they cannot overflow, then 32.
-template <int MR, int kSteps, int kDepth>
-inline void dot_bytes(const uint8_t* w, const uint8_t* x, __m256i (&d)[MR][2]) {
-  const __m256i ones = _mm256_set1_epi16(1);
-#pragma GCC unroll 8
-  for (int s0 = 0; s0 < kSteps; s0 += kDepth) {
-    __m256i a[MR][2];
-#pragma GCC unroll 8
-    for (int s = s0; s < s0 + kDepth; ++s) {
-      const __m256i w0 = load256(w + s * 128);
-      const __m256i w1 = load256(w + s * 128 + 32);
-#pragma GCC unroll 8
-      for (int i = 0; i < MR; ++i) {
-        const __m256i v = splat32(x + (s * MR + i) * 4);
-        const __m256i p0 = _mm256_maddubs_epi16(w0, v);
-        const __m256i p1 = _mm256_maddubs_epi16(w1, v);
-        a[i][0] = s == s0 ? p0 : _mm256_add_epi16(a[i][0], p0);
-        a[i][1] = s == s0 ? p1 : _mm256_add_epi16(a[i][1], p1);
-      }
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < MR; ++i)
-#pragma GCC unroll 2
-      for (int h = 0; h < 2; ++h) {
-        const __m256i p = _mm256_madd_epi16(a[i][h], ones);
-        d[i][h] = s0 == 0 ? p : _mm256_add_epi32(d[i][h], p);
-      }
-  }
+// Sums by assembler: g++ 12 would reorder integer additions into trees and spill the accumulators.
+inline void first_bytes(__m256i& sum, __m256i w, __m256i x) {
+  asm volatile("vpmaddubsw %2, %1, %0" : "=x"(sum) : "x"(w), "x"(x));
+}
+inline void add_bytes(__m256i& sum, __m256i w, __m256i x) {
+  __m256i product;
+  asm volatile(
+      "vpmaddubsw %3, %2, %1\n\t"
+      "vpaddw %1, %0, %0"
+      : "+x"(sum), "=&x"(product)
+      : "x"(w), "x"(x));
+}
+inline void add_pairs(__m256i& sum, __m256i w, __m256i x) {
+  __m256i product;
+  asm volatile(
+      "vpmaddwd %3, %2, %1\n\t"
+      "vpaddd %1, %0, %0"
+      : "+x"(sum), "=&x"(product)
+      : "x"(w), "x"(x));
 }
 
-// 16-bit operands: two steps (even k, odd k) for each 4 k; adds to d.
+// kSteps steps of 4 k in 16-bit sums, which hold them exactly.
 template <int MR, int kSteps>
-inline void dot_pairs(const uint8_t* w, const uint8_t* x, __m256i (&d)[MR][2]) {
-#pragma GCC unroll 2
+[[gnu::always_inline]] inline void dot_bytes(const uint8_t* w, const uint8_t* x,
+                                             __m256i (&sum)[MR][2]) {
+#pragma GCC unroll 8
   for (int s = 0; s < kSteps; ++s) {
     const __m256i w0 = load256(w + s * 128);
     const __m256i w1 = load256(w + s * 128 + 32);
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) {
       const __m256i v = splat32(x + (s * MR + i) * 4);
-      d[i][0] = _mm256_add_epi32(d[i][0], _mm256_madd_epi16(w0, v));
-      d[i][1] = _mm256_add_epi32(d[i][1], _mm256_madd_epi16(w1, v));
+      if (s == 0) {
+        first_bytes(sum[i][0], w0, v);
+        first_bytes(sum[i][1], w1, v);
+      } else {
+        add_bytes(sum[i][0], w0, v);
+        add_bytes(sum[i][1], w1, v);
+      }
+    }
+  }
+}
+
+// 16-bit operands: two steps (even k, odd k) for each 4 k; adds to d.
+template <int MR, int kSteps>
+[[gnu::always_inline]] inline void dot_pairs(const uint8_t* w, const uint8_t* x,
+                                             __m256i (&d)[MR][2]) {
+  int steps = kSteps;
+  asm("" : "+r"(steps));  // a count that g++ does not know: unrolled whole, it spills the sums
+#pragma GCC unroll 2
+  for (; steps > 0; --steps, w += 128, x += MR * 4) {
+    const __m256i w0 = load256(w);
+    const __m256i w1 = load256(w + 32);
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i) {
+      const __m256i v = splat32(x + i * 4);
+      add_pairs(d[i][0], w0, v);
+      add_pairs(d[i][1], w1, v);
     }
   }
 }
 
 // The one place where a group's dot product meets its scales, in this order.
 template <bool kMin>
-inline void add_group(float* c, __m256i d, const float* scale, const float* xs, const float* xm) {
+inline void add_group(float* c, __m256i d, const float* scale, __m256 xs, __m256 xm) {
   const __m256 f = _mm256_mul_ps(_mm256_cvtepi32_ps(d), _mm256_loadu_ps(scale));
-  __m256 sum = _mm256_fmadd_ps(f, _mm256_broadcast_ss(xs), _mm256_loadu_ps(c));
-  if constexpr (kMin)
-    sum = _mm256_fmadd_ps(_mm256_loadu_ps(scale + kPanelRows), _mm256_broadcast_ss(xm), sum);
+  __m256 sum = _mm256_fmadd_ps(f, xs, _mm256_loadu_ps(c));
+  if constexpr (kMin) sum = _mm256_fmadd_ps(_mm256_loadu_ps(scale + kPanelRows), xm, sum);
   _mm256_storeu_ps(c, sum);
 }
 
-constexpr int depth_of(const PackedFormat& f) {
-  const int exact = 32767 / (2 * 127 * f.max_q);
-  const int steps = f.group / 4;
-  int depth = 1;
-  while (depth * 2 <= exact && depth * 2 <= steps) depth *= 2;
-  return depth;
+// A group's int32 dot products, token by token, to c.
+template <PackedKind K, int MR, typename Dot>
+[[gnu::always_inline]] inline void add_groups(const Cursor& at, Dot dot) {
+  constexpr PackedFormat f = format_of(K);
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i) {
+    const __m256 xs = _mm256_broadcast_ss(at.xs + i);
+    const __m256 xm = f.has_min ? _mm256_broadcast_ss(at.xm + i) : xs;
+    float* c = at.c + i * kPanelRows;
+    add_group<f.has_min>(c, dot(i, 0), at.scale, xs, xm);
+    add_group<f.has_min>(c + 8, dot(i, 1), at.scale + 8, xs, xm);
+  }
+}
+
+template <PackedKind K, int MR>
+[[gnu::always_inline]] inline void group_of_pairs(const Cursor& at) {
+  __m256i d[MR][2];
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i) d[i][0] = d[i][1] = splat32(at.init + i);
+  dot_pairs<MR, format_of(K).group / 2>(at.w, at.x, d);
+  add_groups<K, MR>(at, [&](int i, int h) { return d[i][h]; });
+}
+
+// 16-bit sums while they cannot overflow, then 32.
+template <PackedKind K, int MR>
+[[gnu::always_inline]] inline void group_of_bytes(const Cursor& at) {
+  constexpr PackedFormat f = format_of(K);
+  constexpr int kDepth = exact_steps(f);
+  constexpr int kSteps = f.group / 4;
+  const auto wide = [](__m256i sum) { return _mm256_madd_epi16(sum, _mm256_set1_epi16(1)); };
+  __m256i d[MR][2];
+  __m256i sum[MR][2];
+  dot_bytes<MR, kDepth>(at.w, at.x, sum);
+#pragma GCC unroll 4
+  for (int s = kDepth; s < kSteps; s += kDepth) {
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 2
+      for (int h = 0; h < 2; ++h)
+        d[i][h] = s == kDepth ? wide(sum[i][h]) : _mm256_add_epi32(d[i][h], wide(sum[i][h]));
+    dot_bytes<MR, kDepth>(at.w + s * 128, at.x + s * MR * 4, sum);
+  }
+  add_groups<K, MR>(at, [&](int i, int h) {
+    __m256i total = wide(sum[i][h]);
+    if constexpr (kDepth < kSteps) total = _mm256_add_epi32(total, d[i][h]);
+    if constexpr (f.zero_point != 0) total = _mm256_add_epi32(total, splat32(at.init + i));
+    return total;
+  });
 }
 
 template <PackedKind K, int MR>
@@ -117,27 +174,10 @@ template <PackedKind K, int MR>
     Cursor at = start(call, half, kBytes);
     for (int64_t g = 0; g < groups; ++g) {
       if (half == 0) prefetch.step();
-      __m256i d[MR][2];
-      if constexpr (kPairs) {
-#pragma GCC unroll 8
-        for (int i = 0; i < MR; ++i) d[i][0] = d[i][1] = splat32(at.init + i);
-        dot_pairs<MR, f.group / 2>(at.w, at.x, d);
-      } else {
-        dot_bytes<MR, f.group / 4, depth_of(f)>(at.w, at.x, d);
-        if constexpr (f.zero_point != 0) {
-#pragma GCC unroll 8
-          for (int i = 0; i < MR; ++i) {
-            d[i][0] = _mm256_add_epi32(d[i][0], splat32(at.init + i));
-            d[i][1] = _mm256_add_epi32(d[i][1], splat32(at.init + i));
-          }
-        }
-      }
-#pragma GCC unroll 8
-      for (int i = 0; i < MR; ++i) {
-        float* c = at.c + i * kPanelRows;
-        add_group<f.has_min>(c, d[i][0], at.scale, at.xs + i, at.xm + i);
-        add_group<f.has_min>(c + 8, d[i][1], at.scale + 8, at.xs + i, at.xm + i);
-      }
+      if constexpr (kPairs)
+        group_of_pairs<K, MR>(at);
+      else
+        group_of_bytes<K, MR>(at);
       at.w += f.group * kPanelRows * kBytes;
       at.x += f.group * MR * kBytes;
       at.scale += scale_floats(f, f.group);
