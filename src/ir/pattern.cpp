@@ -310,8 +310,14 @@ class Applier {
           high = std::min(high, n);
       }
     if (low > high) return std::nullopt;
-    const std::size_t place = std::clamp(static_cast<std::size_t>(match_.roots[0]), low, high);
-    return keeps_state_order(place, old_nodes) ? std::optional(place) : std::nullopt;
+    // At the root if that keeps the order of state accesses, else at another node of the match.
+    std::vector<NodeId> anchors = {match_.roots[0]};
+    anchors.insert(anchors.end(), match_.nodes.begin(), match_.nodes.end());
+    for (const NodeId anchor : anchors) {
+      const std::size_t place = std::clamp(static_cast<std::size_t>(anchor), low, high);
+      if (keeps_state_order(place, old_nodes)) return place;
+    }
+    return std::nullopt;
   }
 
   // No foreign access to a state that the match touches lies between the match's own and the place.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/ir/sample_graphs.h"
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>

@@ -11,7 +11,7 @@
 // every compute mode of the device, with every weight format of quant/ for the ops that take a
 // matrix.
 //
-// In a device's test (link nothing: all tests have the driver):
+// In a device's test (including this header links the driver):
 //   for (const OpOutcome& o : check_ops(*device, {})) EXPECT_TRUE(o.good()) << to_string(o);
 // As a tool (prints a line a case and "N passed, N failed", returns the exit code):
 //   int main(int argc, char** argv) { return run_op_driver(*device, {argv + 1, argv + argc}); }
