@@ -1,0 +1,1 @@
+target_link_libraries(ingot_builder PRIVATE CURL::libcurl OpenSSL::Crypto)
