@@ -139,10 +139,6 @@ def stage_install(log, tally, options):
     tally.record(ok and log.run(place / "bin/ingot", "--help"), "cmake --install gives bin/ingot")
 
 
-def stage_isa(log, tally, options):
-    tally.record(log.run("python3", "scripts/check_isa.py", BUILD / "release"), "wide instructions only in tiers")
-
-
 def stage_units(log, tally, options):
     report = LOGS / "units.xml"
     report.unlink(missing_ok=True)
