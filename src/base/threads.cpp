@@ -123,7 +123,7 @@ void ThreadPool::wait(std::atomic<std::uint32_t>& word, std::uint32_t old) {
 
 void ThreadPool::wake(std::atomic<std::uint32_t>& word) {
   // A read-modify-write, so that it is ordered with the waiter's: a waiter that is not counted here
-  // sees the new value of `word`. (A fence and a load would do, but ThreadSanitizer knows no fences.)
+  // sees the new value of `word`. (A fence and a load would do, but ThreadSanitizer knows none.)
   if (sleepers_.fetch_add(0) > 0)
     syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE_PRIVATE, 1 << 30,
             nullptr, nullptr, 0);
