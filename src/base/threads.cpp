@@ -33,21 +33,43 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-// cpu.max holds "max 100000" or "quota period" in microseconds (cgroup v2); v1 keeps them in two
-// files.
-int quota_cpus(const std::string& root) {
-  std::istringstream v2(first_line(root + "sys/fs/cgroup/cpu.max"));
+constexpr int kNoQuota = 1 << 20;
+
+int cpus_of(double quota, double period) {
+  if (quota <= 0 || period <= 0) return kNoQuota;
+  return std::max(1, static_cast<int>(std::min(quota / period + 0.5, double{kNoQuota})));
+}
+
+// cpu.max holds "max 100000" or "quota period" in microseconds.
+int quota_of_group(const std::string& group) {
+  std::istringstream line(first_line(group + "cpu.max"));
   std::string quota_text;
   double period = 0;
+  if (!(line >> quota_text >> period) || quota_text == "max") return kNoQuota;
   double quota = -1;
-  if (v2 >> quota_text >> period && quota_text != "max") {
-    std::istringstream(quota_text) >> quota;
-  } else {
-    std::istringstream(first_line(root + "sys/fs/cgroup/cpu/cpu.cfs_quota_us")) >> quota;
-    std::istringstream(first_line(root + "sys/fs/cgroup/cpu/cpu.cfs_period_us")) >> period;
+  std::istringstream(quota_text) >> quota;
+  return cpus_of(quota, period);
+}
+
+// The tightest quota of this process's group and those above it. In a container the group is the
+// root; a service's is a path in /proc/self/cgroup ("0::/system.slice/x.service"). Version 1 of
+// control groups keeps quota and period in two files.
+int quota_cpus(const std::string& root) {
+  const std::string top = root + "sys/fs/cgroup/";
+  int cpus = quota_of_group(top);
+  std::ifstream groups(root + "proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    if (!line.starts_with("0::/")) continue;
+    const std::string path = line.substr(4);
+    for (std::size_t end = path.size(); end != 0 && end != std::string::npos;
+         end = path.rfind('/', end - 1))
+      cpus = std::min(cpus, quota_of_group(top + path.substr(0, end) + "/"));
   }
-  if (quota <= 0 || period <= 0) return 1 << 20;
-  return std::max(1, static_cast<int>(quota / period + 0.5));
+  double quota = -1;
+  double period = 0;
+  std::istringstream(first_line(top + "cpu/cpu.cfs_quota_us")) >> quota;
+  std::istringstream(first_line(top + "cpu/cpu.cfs_period_us")) >> period;
+  return std::min(cpus, cpus_of(quota, period));
 }
 
 // SMT siblings share the arithmetic units, so one thread a core is the default. A CPU without

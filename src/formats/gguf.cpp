@@ -206,8 +206,8 @@ class Parser {
     const auto data = bytes_.subspan(start);
     std::vector<std::size_t> order(places_.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return places_[a].offset < places_[b].offset;
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return std::pair(places_[a].offset, a) < std::pair(places_[b].offset, b);
     });
     std::uint64_t at = 0;
     for (const std::size_t i : order) {

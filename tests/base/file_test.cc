@@ -1,0 +1,164 @@
+#include "base/file.h"
+
+#include "base/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+struct File : testing::Test {
+  File() {
+    std::string name = (fs::temp_directory_path() / "ingot-file-XXXXXX").string();
+    folder = ::mkdtemp(name.data());
+  }
+  ~File() override {
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+  }
+  std::size_t entries() const {
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+  }
+  template <typename F>
+  void expect_error(ErrorCode code, std::string_view part, F&& f) {
+    try {
+      f();
+      ADD_FAILURE() << "no error; wanted " << part;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), code) << e.message();
+      EXPECT_THAT(e.message(), HasSubstr(std::string(part)));
+    }
+  }
+  fs::path folder;
+};
+
+TEST_F(File, AtomicFileAppearsOnlyWhenCommitted) {
+  const fs::path path = folder / "out";
+  {
+    AtomicFile file(path);
+    file.write("abc");
+    EXPECT_FALSE(fs::exists(path));
+    file.commit();
+  }
+  EXPECT_EQ(read_file(path), "abc");
+  EXPECT_EQ(entries(), 1u);
+  {
+    AtomicFile file(path);
+    file.write("never");
+  }
+  EXPECT_EQ(read_file(path), "abc") << "without commit the old file stays";
+  EXPECT_EQ(entries(), 1u) << "and nothing is left beside it";
+}
+
+TEST_F(File, AtomicFileKeepsTheOrderOfSmallAndLargeWrites) {
+  const fs::path path = folder / "out";
+  const std::string large(3 << 20, 'L');
+  AtomicFile file(path);
+  file.write("head");
+  file.write(large);
+  file.pad_to(4096);
+  EXPECT_EQ(file.position() % 4096, 0u);
+  file.write("tail");
+  file.pad_to(1);
+  const std::string mark = "MARK";
+  file.write_at(0, std::as_bytes(std::span(mark.data(), mark.size())));
+  EXPECT_THROW(file.write_at(file.position() - 3, std::as_bytes(std::span(mark))), Error);
+  const std::uint64_t end = file.position();
+  file.commit();
+  const std::string content = read_file(path);
+  ASSERT_EQ(content.size(), end);
+  EXPECT_EQ(content.substr(0, 5), "MARKL");
+  EXPECT_EQ(content.substr(4, large.size()), large);
+  EXPECT_EQ(content.substr(content.size() - 4), "tail");
+  EXPECT_EQ(content[content.size() - 5], '\0');
+}
+
+TEST_F(File, FullDiskIsOneErrorAndLeavesNothing) {
+  // A limit on the size of files stands for a full disk: the same failing write.
+  struct rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  struct rlimit small = before;
+  small.rlim_cur = 64 << 10;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const fs::path path = folder / "engine";
+  expect_error(ErrorCode::kSystem, path.string(), [&] {
+    AtomicFile file(path);
+    file.write(std::string(8 << 20, 'x'));
+    file.commit();
+  });
+  expect_error(ErrorCode::kSystem, "[file.write]", [&] {
+    AtomicFile file(path);
+    for (int i = 0; i < 100; ++i) file.write(std::string(1000, 'x'));  // gathered, fails in commit
+    file.commit();
+  });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_EQ(entries(), 0u);
+}
+
+TEST_F(File, UnwritablePlacesAreNamed) {
+  expect_error(ErrorCode::kSystem, "No such file", [&] { AtomicFile(folder / "no" / "file"); });
+  std::ofstream(folder / "plain") << "x";
+  expect_error(ErrorCode::kSystem, "Not a directory", [&] { AtomicFile(folder / "plain" / "f"); });
+  expect_error(ErrorCode::kSystem, "[file.create]", [&] { AtomicFile("/proc/ingot-no-such"); });
+  fs::create_directory(folder / "target");
+  std::ofstream(folder / "target" / "inside") << "x";
+  expect_error(ErrorCode::kSystem, "[file.rename]", [&] {
+    AtomicFile file(folder / "target");  // a folder that is not empty cannot be replaced
+    file.write("x");
+    file.commit();
+  });
+  EXPECT_EQ(entries(), 2u);
+  if (::geteuid() == 0) return;  // root may write anywhere
+  fs::permissions(folder, fs::perms::owner_read | fs::perms::owner_exec);
+  expect_error(ErrorCode::kSystem, "Permission denied", [&] { AtomicFile(folder / "f"); });
+  fs::permissions(folder, fs::perms::owner_all);
+}
+
+TEST_F(File, MappingSurvivesReplacement) {
+  const fs::path path = folder / "weights";
+  std::ofstream(path) << "old";
+  MappedFile mapped(path);
+  {
+    AtomicFile file(path);
+    file.write("new content");
+    file.commit();
+  }
+  EXPECT_EQ(mapped.text(), "old");
+  fs::remove(path);
+  EXPECT_EQ(mapped.text(), "old");
+  MappedFile moved = std::move(mapped);
+  EXPECT_EQ(moved.text(), "old");
+  EXPECT_EQ(mapped.size(), 0u);  // NOLINT: moved from
+  moved = MappedFile();
+  EXPECT_EQ(moved.size(), 0u);
+}
+
+TEST_F(File, OddFilesAreNamed) {
+  std::ofstream(folder / "empty");
+  EXPECT_EQ(MappedFile(folder / "empty").size(), 0u);
+  expect_error(ErrorCode::kSystem, "No such file", [&] { MappedFile(folder / "absent"); });
+  expect_error(ErrorCode::kBadInput, "regular", [&] { MappedFile{folder}; });
+  expect_error(ErrorCode::kSystem, "No such file", [&] { read_file(folder / "absent"); });
+  expect_error(ErrorCode::kSystem, "directory", [&] { read_file(folder); });
+  std::ofstream(folder / "ten") << "0123456789";
+  EXPECT_EQ(read_file(folder / "ten", 10), "0123456789");
+  expect_error(ErrorCode::kBadInput, "larger than 9", [&] { read_file(folder / "ten", 9); });
+}
+
+}  // namespace
+}  // namespace ingot
