@@ -1,6 +1,6 @@
 #include "base/half.h"
 
-#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -17,17 +17,17 @@ float e4m3_to_f32(std::uint8_t v) {
 }
 
 std::uint8_t f32_to_e4m3(float f) {
-  const std::uint8_t sign = std::signbit(f) ? 0x80 : 0;
-  if (std::isnan(f)) return static_cast<std::uint8_t>(sign | 0x7f);
-  const float a = std::fabs(f);
-  if (a >= 448.0f) return static_cast<std::uint8_t>(sign | 0x7e);
-  int exponent = 0;
-  std::frexp(a, &exponent);                     // a = m * 2^exponent, m in [0.5, 1)
-  const int unit = std::max(exponent - 4, -9);  // weight of the last mantissa bit
-  const auto steps = static_cast<int>(std::nearbyint(std::ldexp(a, -unit)));
-  // steps == 16 carries into the next exponent by itself.
-  const int code = ((unit + 9) << 3) + steps;
-  return static_cast<std::uint8_t>(sign | code);
+  const auto u = std::bit_cast<std::uint32_t>(f);
+  const std::uint32_t sign = (u >> 24) & 0x80u;
+  const std::uint32_t a = u & 0x7fffffffu;
+  if (a > 0x7f800000u) return static_cast<std::uint8_t>(sign | 0x7fu);
+  if (a >= 0x43e00000u) return static_cast<std::uint8_t>(sign | 0x7eu);  // 448 and more
+  if (a < 0x3c800000u) {                                                 // below 2^-6: subnormal
+    const float scaled = std::bit_cast<float>(a) + 16384.0f;  // ulp is 2^-9 there, ties to even
+    return static_cast<std::uint8_t>(sign | (std::bit_cast<std::uint32_t>(scaled) - 0x46800000u));
+  }
+  const std::uint32_t rounded = a - 0x3c000000u + 0x7ffffu + ((a >> 20) & 1u);
+  return static_cast<std::uint8_t>(sign | (rounded >> 20));
 }
 
 float e5m2_to_f32(std::uint8_t v) {

@@ -103,8 +103,8 @@ void write_npy(const std::filesystem::path& path, DType dtype, const Shape& shap
   check(static_cast<std::size_t>(shape.elements()) * dtype_bytes(dtype) == bytes.size(),
         "shape and bytes of an array agree");
   std::string dims;
-  for (const std::int64_t d : shape.dims()) dims += std::to_string(d) + ", ";
-  if (shape.rank() > 1) dims.resize(dims.size() - 2);  // a tuple of one keeps its comma
+  for (const std::int64_t d : shape.dims()) dims += (dims.empty() ? "" : ", ") + std::to_string(d);
+  if (shape.rank() == 1) dims += ",";  // a tuple of one
   std::string header =
       fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", code, dims);
   const std::size_t before = kMagic.size() + 4;

@@ -153,6 +153,16 @@ TEST_P(RoundTrip, ZerosAndTinyValuesStayFinite) {
   }
 }
 
+TEST_P(RoundTrip, ZerosAmongOthersStayZero) {
+  const WeightFormat& format = weight_format(GetParam().name);
+  auto in = normal(256, 13);
+  for (std::size_t i = 0; i < in.size(); i += 3) in[i] = 0;
+  const auto got = round_trip(format, in);
+  // Formats with a minimum have zero only to half a step.
+  const bool exact = format.name.find("_1") == std::string_view::npos;
+  for (std::size_t i = 0; i < in.size(); i += 3) ASSERT_NEAR(got[i], 0, exact ? 0 : 0.02) << i;
+}
+
 TEST_P(RoundTrip, ConstantRowsAndOutliers) {
   const WeightFormat& format = weight_format(GetParam().name);
   for (const float v : {1.0f, -1.0f, 0.375f})
