@@ -209,7 +209,7 @@ bool append_byte_tokens(std::string_view bytes, const Vocabulary& vocab,
                         std::vector<std::int32_t>& out) {
   const std::size_t start = out.size();
   for (const char c : bytes) {
-    const std::int32_t id = vocab.find_in_model(byte_token_text(static_cast<std::uint8_t>(c)));
+    const std::int32_t id = vocab.find_in_vocab(byte_token_text(static_cast<std::uint8_t>(c)));
     if (id < 0) {
       out.resize(start);
       return false;

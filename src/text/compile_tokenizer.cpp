@@ -35,7 +35,10 @@ std::vector<std::uint32_t> hash_tokens(const TokenizerSpec& spec) {
   return table;
 }
 
-void write_tokens(const TokenizerSpec& spec, ImageWriter& writer) {
+void write_tokens(const TokenizerSpec& spec, const Json& respelled, ImageWriter& writer) {
+  std::vector<std::uint8_t> flags = spec.flags;
+  for (const auto& [id, text] : respelled.items())
+    flags[static_cast<std::size_t>(std::stoul(id))] |= kRespelled;
   std::vector<std::uint32_t> offsets{0};
   std::string bytes;
   for (const std::string& token : spec.tokens) {
@@ -46,18 +49,21 @@ void write_tokens(const TokenizerSpec& spec, ImageWriter& writer) {
   }
   writer.set(Section::kTokenBytes, std::move(bytes));
   writer.set_array<std::uint32_t>(Section::kTokenOffsets, offsets);
-  writer.set_array<std::uint8_t>(Section::kTokenFlags, spec.flags);
+  writer.set_array<std::uint8_t>(Section::kTokenFlags, flags);
   writer.set_array<std::uint32_t>(Section::kTokenTable, hash_tokens(spec));
 }
 
-void write_added(const TokenizerSpec& spec, ImageWriter& writer) {
+// Returns the spellings in which the library decodes normalised added tokens: {id: text}.
+Json write_added(const TokenizerSpec& spec, ImageWriter& writer) {
+  Json respelled = Json::object();
   const auto normalizer = make_normalizer(*spec.normalizer, spec.charsmap);
   RegexScratch scratch;
   std::vector<AddedRecord> records;
   std::vector<std::string> spellings;
   for (const AddedTokenSpec& token : spec.added) {
     NormalizedText text{token.content, true};
-    if (token.normalized && normalizer) normalizer->apply(text, scratch);
+    if (token.normalized && !token.as_spelled && normalizer) normalizer->apply(text, scratch);
+    if (text.text != token.content) respelled[std::to_string(token.id)] = text.text;
     spellings.push_back(std::move(text.text));
     records.push_back({token.id, (token.special ? kAddedSpecial : 0u) |
                                      (token.single_word ? kAddedSingleWord : 0u) |
@@ -80,6 +86,7 @@ void write_added(const TokenizerSpec& spec, ImageWriter& writer) {
                                  build_trie(std::move(keys)));
   }
   writer.set_array<AddedRecord>(Section::kAdded, records);
+  return respelled;
 }
 
 void write_trie(const TokenizerSpec& spec, ImageWriter& writer) {
@@ -176,9 +183,9 @@ std::optional<std::int32_t> find_token(const TokenizerSpec& spec, std::string_vi
 
 std::vector<std::byte> compile_tokenizer(const TokenizerSpec& spec) {
   ImageWriter writer;
-  write_tokens(spec, writer);
-  write_added(spec, writer);
   Json pipeline = pipeline_of(spec);
+  pipeline["respelled"] = write_added(spec, writer);
+  write_tokens(spec, pipeline["respelled"], writer);
   const std::string type = string_field(*spec.model, "type");
   if (type == "BPE") writer.set_array<MergeSlot>(Section::kMerges, place_merges(spec.merges));
   if (type == "Unigram") {

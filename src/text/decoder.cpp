@@ -217,6 +217,71 @@ class RegexReplaceDecoder : public TokenStage {
   RegexScratch scratch_;
 };
 
+// SentencePiece's own decoding. Of a run of byte tokens every byte that is not part of a character
+// becomes one U+FFFD; leading marks go.
+class SentencePieceDecoder : public TokenStage {
+ public:
+  explicit SentencePieceDecoder(const Json& json)
+      : strip_first_(bool_field(json, "strip_first", true)),
+        strip_all_(bool_field(json, "strip_all", false)),
+        unk_piece_(string_field(json, "unk_piece")),
+        unk_surface_(string_field(json, "unk_surface")) {}
+  void finish() override {
+    put_bytes(true);
+    at_start_ = true;
+    mark_seen_ = any_ = false;
+    next_->finish();
+  }
+
+ private:
+  void on_token(std::string& token) override {
+    const int byte = byte_token_value(token);
+    if (byte >= 0) {
+      bytes_.push_back(static_cast<char>(byte));
+      put_bytes(false);
+      return;
+    }
+    put_bytes(true);
+    if (mark_seen_ || any_) at_start_ = false;
+    if (token == unk_piece_) {
+      put(unk_surface_);
+      return;
+    }
+    if (at_start_ && strip_first_ && token.starts_with("▁")) {
+      token.erase(0, std::string_view("▁").size());
+      mark_seen_ = !strip_all_;
+    }
+    put(replace_all(std::move(token), "▁", " "));
+  }
+
+  void put(std::string_view text) {
+    any_ |= !text.empty();
+    emit(text);
+  }
+
+  // All characters that are certain; with `all` the rest too.
+  void put_bytes(bool all) {
+    std::string text;
+    const char* p = bytes_.data();
+    const char* end = p + bytes_.size();
+    while (p < end) {
+      const Utf8Char c = decode_utf8(p, end);
+      if (!c.valid && !all && is_incomplete_utf8(p, end)) break;
+      append_utf8(text, c.code);
+      p += c.valid ? c.size : 1;
+    }
+    bytes_.erase(0, static_cast<std::size_t>(p - bytes_.data()));
+    if (!text.empty()) put(text);
+  }
+
+  bool strip_first_, strip_all_;
+  std::string unk_piece_, unk_surface_;
+  std::string bytes_;
+  bool at_start_ = true;
+  bool mark_seen_ = false;
+  bool any_ = false;
+};
+
 // No decoder: tokens joined with blanks.
 class JoinDecoder : public TokenStage {
  public:
@@ -283,6 +348,8 @@ void add_stages(const Json& json, Stages& stages) {
                                                         bool_field(json, "cleanup", true)));
   } else if (type == "BPEDecoder") {
     stages.push_back(std::make_unique<BpeDecoder>(string_field(json, "suffix", "</w>")));
+  } else if (type == "ingot.sentencepiece") {
+    stages.push_back(std::make_unique<SentencePieceDecoder>(json));
   } else if (type == "CTC") {
     stages.push_back(std::make_unique<CtcDecoder>(string_field(json, "pad_token", "<pad>"),
                                                   string_field(json, "word_delimiter_token", "|"),

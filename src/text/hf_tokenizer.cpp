@@ -26,7 +26,7 @@ void read_vocab(const Json& model, TokenizerSpec& spec) {
   if (vocab == nullptr || !vocab->is_object()) bad_field("vocab", "an object");
   for (const auto& [text, id] : vocab->items()) {
     if (!id.is_number_integer()) bad_field("vocab", "integer ids");
-    spec.put(id.get<std::int64_t>(), text, kInModel, id_limit(vocab->size()));
+    spec.put(id.get<std::int64_t>(), text, kInModel | kModelVocab, id_limit(vocab->size()));
   }
 }
 
@@ -35,8 +35,8 @@ void read_unigram(const Json& model, TokenizerSpec& spec) {
   for (const Json& entry : vocab) {
     if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
       bad_field("vocab", "pairs of piece and score");
-    spec.put(static_cast<std::int64_t>(spec.tokens.size()), entry[0].get<std::string>(), kInModel,
-             kMaxTokens);
+    spec.put(static_cast<std::int64_t>(spec.tokens.size()), entry[0].get<std::string>(),
+             kInModel | kModelVocab, kMaxTokens);
     spec.scores.push_back(entry[1].get<double>());
   }
 }
@@ -117,20 +117,18 @@ void read_model(const Json& json, TokenizerSpec& spec) {
 
 // Ids as the library gives them: the model's if it has the token, else the next free one, whatever
 // the file says.
-void add_token(AddedTokenSpec token, TokenizerSpec& spec, std::size_t model_size,
+void add_token(AddedTokenSpec token, TokenizerSpec& spec, std::int64_t& next,
                const std::unordered_map<std::string, std::int32_t>& known) {
   if (token.content.empty()) return;
   const auto it = known.find(token.content);
   if (it != known.end()) {
     token.id = it->second;
   } else {
-    std::int64_t next = static_cast<std::int64_t>(model_size);
-    for (const AddedTokenSpec& other : spec.added)
-      next = std::max<std::int64_t>(next, std::int64_t{other.id} + 1);
     token.id = static_cast<std::int32_t>(next);
     spec.put(token.id, token.content, 0, kMaxTokens);
     if (!spec.scores.empty()) spec.scores.resize(spec.tokens.size(), 0.0);
   }
+  next = std::max(next, std::int64_t{token.id} + 1);
   auto& flags = spec.flags[static_cast<std::size_t>(token.id)];
   flags |= kAdded;
   // A special token comes from its own spelling alone, never from the model.
@@ -154,18 +152,16 @@ void read_added_tokens(const Json& json, TokenizerSpec& spec) {
   const Json& list = array_field(json, "added_tokens");
   if (list.size() > 65536) fail(kBad, "[tokenizer.json] {} added tokens, limit 65536", list.size());
   std::unordered_map<std::string, std::int32_t> known;
-  std::size_t model_size = 0;
+  std::int64_t next = 0;  // first the model's size
   for (std::size_t id = 0; id < spec.tokens.size(); ++id) {
     if ((spec.flags[id] & kPresent) == 0) continue;
     known[spec.tokens[id]] = static_cast<std::int32_t>(id);
-    ++model_size;
+    ++next;
   }
-  std::vector<const Json*> ordered;
-  for (const Json& entry : list) ordered.push_back(&entry);
-  for (const Json* entry : ordered) {
-    AddedTokenSpec token = read_added(*entry);
+  for (const Json& entry : list) {
+    AddedTokenSpec token = read_added(entry);
     const std::string content = token.content;
-    add_token(std::move(token), spec, model_size, known);
+    add_token(std::move(token), spec, next, known);
     if (!content.empty()) known.emplace(content, spec.added.back().id);
   }
 }

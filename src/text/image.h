@@ -34,9 +34,11 @@ inline constexpr std::uint32_t kMaxTokens = 1u << 23;
 
 enum TokenFlag : std::uint8_t {
   kPresent = 1,
-  kInModel = 2,  // the model may produce it
+  kInModel = 2,  // the model may find it in a text
   kSpecial = 4,
   kAdded = 8,
+  kRespelled = 16,   // decodes as its normalised spelling, which the pipeline's JSON has
+  kModelVocab = 32,  // of the model's vocabulary, also if no text may yield it
 };
 
 struct MergeSlot {

@@ -103,6 +103,10 @@ class Replace : public Normalizer {
   Replace(Pattern pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
   void apply(NormalizedText& text, Scratch& scratch) const override {
+    if (pattern_.is_literal()) {
+      if (!pattern_.text().empty()) literal(text.text);
+      return;
+    }
     std::vector<Segment> segments;
     pattern_.segments(text.text, scratch, segments);
     std::string out;
@@ -112,11 +116,27 @@ class Replace : public Normalizer {
         out += content_;
       else
         out.append(text.text, s.begin, s.end - s.begin);
+      check_piece_text(out.size());
     }
     text.text = std::move(out);
   }
 
  private:
+  void literal(std::string& text) const {
+    const std::string& what = pattern_.text();
+    std::string out;
+    out.reserve(text.size() + text.size() / 2);
+    std::size_t done = 0;
+    for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, done)) {
+      out.append(text, done, at - done);
+      out += content_;
+      done = at + what.size();
+      check_piece_text(out.size());
+    }
+    out.append(text, done);
+    text = std::move(out);
+  }
+
   Pattern pattern_;
   std::string content_;
 };
@@ -218,6 +238,7 @@ std::unique_ptr<Normalizer> make_normalizer(const Json& json, std::string_view c
   if (type == "ByteLevel") return std::make_unique<ByteLevelNormalizer>();
   if (type == "BertNormalizer") return std::make_unique<Bert>(json);
   if (type == "Precompiled") return make_precompiled(charsmap);
+  if (type == "ingot.sentencepiece") return make_sentencepiece_normalizer(json, charsmap);
   unknown_type("normalizer", type);
 }
 

@@ -27,5 +27,8 @@ std::unique_ptr<Normalizer> make_normalizer(const Json& json, std::string_view c
 
 // precompiled.cpp: SentencePiece's character map.
 std::unique_ptr<Normalizer> make_precompiled(std::string_view charsmap);
+// sentencepiece_normalizer.cpp.
+std::unique_ptr<Normalizer> make_sentencepiece_normalizer(const Json& json,
+                                                          std::string_view charsmap);
 
 }  // namespace ingot

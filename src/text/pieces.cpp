@@ -9,12 +9,18 @@ namespace ingot {
 namespace {
 
 void add_match(std::vector<Segment>& out, std::size_t& previous, Span match) {
-  if (match.begin > previous) out.push_back({previous, match.begin, false});
-  out.push_back({match.begin, match.end, true});
+  if (match.begin > previous) out.push_back({position(previous), position(match.begin), false});
+  out.push_back({position(match.begin), position(match.end), true});
   previous = match.end;
 }
 
 }  // namespace
+
+void check_piece_text(std::size_t bytes) {
+  if (bytes > kMaxPieceText)
+    fail(ErrorCode::kRequest, "[tokenizer.encode] a text of {} bytes after normalisation, limit {}",
+         bytes, kMaxPieceText);
+}
 
 SplitBehavior split_behavior(std::string_view name) {
   if (name == "Isolated" || name == "isolated") return SplitBehavior::kIsolated;
@@ -56,8 +62,8 @@ void Pattern::segments(std::string_view text, RegexScratch& scratch,
     const char* end = text.data() + text.size();
     for (const char* p = text.data(); p < end;) {
       const char* q = scanner_(p, end);
-      out.push_back({static_cast<std::size_t>(p - text.data()),
-                     static_cast<std::size_t>(q - text.data()), true});
+      out.push_back({static_cast<std::uint32_t>(p - text.data()),
+                     static_cast<std::uint32_t>(q - text.data()), true});
       p = q;
     }
     return;
@@ -86,7 +92,7 @@ void Pattern::segments(std::string_view text, RegexScratch& scratch,
       last_end = at = match->end;
     }
   }
-  if (previous < text.size()) out.push_back({previous, text.size(), false});
+  if (previous < text.size()) out.push_back({position(previous), position(text.size()), false});
 }
 
 void join_segments(const std::vector<Segment>& segments, SplitBehavior behavior, const Piece& piece,

@@ -5,6 +5,7 @@
 #include "text/scanners.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,9 +15,18 @@ namespace ingot {
 
 // A stretch of Pieces::text that is tokenized on its own.
 struct Piece {
-  std::size_t begin, end;
+  std::uint32_t begin, end;
   bool first;  // it begins where the original text begins
 };
+
+// Positions fit 32 bits: no text grows beyond this.
+inline constexpr std::size_t kMaxPieceText = std::size_t{1} << 30;
+// Throws Error{kRequest}.
+void check_piece_text(std::size_t bytes);
+
+inline std::uint32_t position(std::size_t offset) {
+  return static_cast<std::uint32_t>(offset);
+}
 
 struct Pieces {
   std::string text;
@@ -32,7 +42,7 @@ enum class SplitBehavior { kIsolated, kRemoved, kMergedWithPrevious, kMergedWith
 SplitBehavior split_behavior(std::string_view name);
 
 struct Segment {
-  std::size_t begin, end;
+  std::uint32_t begin, end;
   bool match;
 };
 

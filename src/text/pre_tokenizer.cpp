@@ -19,7 +19,9 @@ void rewrite(Pieces& pieces, Pieces& next, F&& f) {
   for (const Piece& piece : pieces.list) {
     const std::size_t begin = next.text.size();
     f(pieces.at(piece), piece, next.text);
-    if (next.text.size() > begin) next.list.push_back({begin, next.text.size(), piece.first});
+    check_piece_text(next.text.size());
+    if (next.text.size() > begin)
+      next.list.push_back({position(begin), position(next.text.size()), piece.first});
   }
   std::swap(pieces, next);
 }
@@ -33,7 +35,13 @@ class Split : public PreTokenizer {
     auto& out = scratch.next.list;
     out.clear();
     out.reserve(pieces.text.size() / 4 + pieces.list.size());
+    const bool scan =
+        pattern_.scanner() != nullptr && !invert_ && (behavior_ == SplitBehavior::kIsolated);
     for (const Piece& piece : pieces.list) {
+      if (scan) {
+        cut(pieces, piece, out);
+        continue;
+      }
       scratch.segments.clear();
       pattern_.segments(pieces.at(piece), scratch.regex, scratch.segments);
       if (invert_)
@@ -44,6 +52,19 @@ class Split : public PreTokenizer {
   }
 
  private:
+  // A scanner matches everywhere: its matches are the pieces.
+  void cut(const Pieces& pieces, const Piece& piece, std::vector<Piece>& out) const {
+    const char* text = pieces.text.data();
+    const char* end = text + piece.end;
+    for (const char* p = text + piece.begin; p < end;) {
+      const char* q = pattern_.scanner()(p, end);
+      const auto begin = static_cast<std::uint32_t>(p - text);
+      out.push_back(
+          {begin, static_cast<std::uint32_t>(q - text), piece.first && begin == piece.begin});
+      p = q;
+    }
+  }
+
   Pattern pattern_;
   SplitBehavior behavior_;
   bool invert_;
@@ -72,9 +93,9 @@ class CharSplit : public PreTokenizer {
     const char* p = text.data();
     const char* end = p + text.size();
     while (p < end) {
-      const auto begin = static_cast<std::size_t>(p - text.data());
+      const auto begin = static_cast<std::uint32_t>(p - text.data());
       const bool match = predicate_(next_code(p, end));
-      const auto stop = static_cast<std::size_t>(p - text.data());
+      const auto stop = static_cast<std::uint32_t>(p - text.data());
       if (!match && !segments.empty() && !segments.back().match)
         segments.back().end = stop;
       else
@@ -98,9 +119,9 @@ class Whitespace : public PreTokenizer {
       const char* end = p + text.size();
       int last_kind = 0;
       while (p < end) {
-        const auto begin = piece.begin + static_cast<std::size_t>(p - text.data());
+        const auto begin = piece.begin + static_cast<std::uint32_t>(p - text.data());
         const char32_t c = next_code(p, end);
-        const auto stop = piece.begin + static_cast<std::size_t>(p - text.data());
+        const auto stop = piece.begin + static_cast<std::uint32_t>(p - text.data());
         const int kind = is_word_char(c) ? 1 : is_space(c) ? 0 : 2;
         if (kind != 0 && kind == last_kind)
           out.back().end = stop;
@@ -124,9 +145,9 @@ class UnicodeScripts : public PreTokenizer {
       const char* end = pieces.text.data() + piece.end;
       int last = 0;
       for (const char* p = begin; p < end;) {
-        const std::size_t at = piece.begin + static_cast<std::size_t>(p - begin);
+        const auto at = piece.begin + static_cast<std::uint32_t>(p - begin);
         const int script = script_of(next_code(p, end));
-        const std::size_t stop = piece.begin + static_cast<std::size_t>(p - begin);
+        const auto stop = piece.begin + static_cast<std::uint32_t>(p - begin);
         if (script != 0 && script != last)
           out.push_back({at, stop, piece.first && at == piece.begin});
         else if (last != 0)
@@ -148,10 +169,10 @@ class FixedLength : public PreTokenizer {
       const char* begin = pieces.text.data() + piece.begin;
       const char* end = pieces.text.data() + piece.end;
       std::size_t count = 0;
-      std::size_t start = piece.begin;
+      std::uint32_t start = piece.begin;
       for (const char* p = begin; p < end;) {
         p += decode_utf8(p, end).size;
-        const std::size_t at = piece.begin + static_cast<std::size_t>(p - begin);
+        const auto at = piece.begin + static_cast<std::uint32_t>(p - begin);
         if (++count == length_ || p == end) {
           out.push_back({start, at, piece.first && start == piece.begin});
           start = at;
@@ -237,7 +258,8 @@ class Metaspace : public PreTokenizer {
       const std::size_t mark =
           text.substr(begin).starts_with(replacement_) ? replacement_.size() : 0;
       const std::size_t next = std::min(text.find(replacement_, begin + mark), text.size());
-      out.push_back({piece.begin + begin, piece.begin + next, piece.first && begin == 0});
+      out.push_back(
+          {piece.begin + position(begin), piece.begin + position(next), piece.first && begin == 0});
       begin = next;
     }
   }

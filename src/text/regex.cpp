@@ -12,7 +12,7 @@ namespace ingot {
 namespace {
 
 constexpr std::size_t kMaxPattern = 64 * 1024;
-constexpr std::uint32_t kMatchLimit = 50'000'000;
+constexpr std::uint32_t kMatchLimit = 10'000'000;
 constexpr std::uint32_t kHeapLimitKib = 512 * 1024;
 constexpr std::size_t kJitStackMax = 4 * 1024 * 1024;
 

@@ -10,7 +10,7 @@
 namespace ingot {
 namespace {
 
-constexpr std::size_t kMaxText = std::size_t{1} << 30;
+constexpr std::size_t kMaxText = std::size_t{1} << 27;
 
 // One encode() call.
 class Encoder {
@@ -48,9 +48,10 @@ class Encoder {
   }
 
   void pre_tokenize(std::string_view part, bool first) {
+    check_piece_text(part.size());
     Pieces& pieces = scratch_->pieces;
     pieces.text.assign(part);
-    pieces.list.assign(1, {0, part.size(), first});
+    pieces.list.assign(1, {0, position(part.size()), first});
     runtime_.pre_tokenizer.apply(pieces, scratch_->split);
     const std::string_view mark = runtime_.model->cut_mark();
     for (const Piece& piece : pieces.list) {
@@ -150,11 +151,11 @@ int Tokenizer::vocab_size() const {
 }
 
 std::string Tokenizer::token_text(std::int32_t id) const {
-  return std::string(runtime_->vocab.text(id));
+  return std::string(runtime_->text(id));
 }
 
 std::string Tokenizer::token_bytes(std::int32_t id) const {
-  const std::string_view text = runtime_->vocab.text(id);
+  const std::string_view text = runtime_->text(id);
   const TokenBytesRule& rule = runtime_->bytes_rule;
   if ((runtime_->vocab.flags(id) & kSpecial) != 0) return std::string(text);
   if (rule.byte_level) return from_byte_level(text).value_or(std::string(text));
@@ -209,10 +210,12 @@ TokenStream& TokenStream::operator=(TokenStream&&) noexcept = default;
 TokenStream::~TokenStream() = default;
 
 std::string TokenStream::push(std::int32_t id) {
-  const Vocabulary& vocab = tokenizer_->runtime().vocab;
-  const std::uint8_t flags = vocab.flags(id);
-  if ((flags & kPresent) == 0 || (options_.skip_special && (flags & kSpecial) != 0)) return {};
-  chain_->push(vocab.text(id));
+  const TokenizerRuntime& runtime = tokenizer_->runtime();
+  const std::uint8_t flags = runtime.vocab.flags(id);
+  // The library knows special tokens by their text, hence not the respelled ones.
+  const bool special = (flags & (kSpecial | kRespelled)) == kSpecial;
+  if ((flags & kPresent) == 0 || (options_.skip_special && special)) return {};
+  chain_->push(runtime.text(id));
   return chain_->take();
 }
 

@@ -2,6 +2,8 @@
 
 #include "text/json_fields.h"
 
+#include <cstdlib>
+
 namespace ingot {
 namespace {
 
@@ -38,6 +40,9 @@ void add_rule(const Json& decoder, TokenBytesRule& rule) {
     rule.byte_fallback = true;
   } else if (type == "Metaspace") {
     rule.replace.emplace_back(string_field(decoder, "replacement", "▁"), " ");
+  } else if (type == "ingot.sentencepiece") {
+    rule.byte_fallback = true;
+    rule.replace.emplace_back("▁", " ");
   } else if (type == "BPEDecoder") {
     rule.replace.emplace_back(string_field(decoder, "suffix", "</w>"), " ");
   } else if (type == "WordPiece") {
@@ -86,6 +91,10 @@ void TokenizerRuntime::load() {
     pre_tokenizer = make_pre_tokenizer(part_of(pipeline, "pre_tokenizer"), false);
   const Json& decoder_json = part_of(pipeline, "decoder");
   decoder = dump_json(decoder_json);
+  for (const auto& [id, text] : part_of(pipeline, "respelled").items())
+    if (text.is_string() && id.size() < 9)
+      respelled[static_cast<std::int32_t>(std::strtol(id.c_str(), nullptr, 10))] =
+          text.get<std::string>();
   clean_up = bool_field(pipeline, "clean_up", false);
   add_rule(decoder_json, bytes_rule);
   new_decoder();  // an unsupported one fails now

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace ingot {
@@ -54,6 +55,14 @@ struct TokenizerRuntime {
   std::unique_ptr<Normalizer> normalizer;
   PreTokenizerChain pre_tokenizer;
   std::unique_ptr<Model> model;
+  // What the id reads as: its spelling, or the normalised one of an added token.
+  std::string_view text(std::int32_t id) const {
+    if ((vocab.flags(id) & kRespelled) == 0) return vocab.text(id);
+    const auto it = respelled.find(id);
+    return it == respelled.end() ? std::string_view() : std::string_view(it->second);
+  }
+
+  std::unordered_map<std::int32_t, std::string> respelled;
   std::string decoder;  // JSON
   bool clean_up = false;
   TokenBytesRule bytes_rule;

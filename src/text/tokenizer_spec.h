@@ -21,7 +21,8 @@ struct AddedTokenSpec {
   bool single_word = false;
   bool lstrip = false;
   bool rstrip = false;
-  bool normalized = false;  // looked for in the normalised text, itself normalised
+  bool normalized = false;  // looked for in the normalised text
+  bool as_spelled = false;  // without being normalised itself
 };
 
 // What every importer fills, from which the image is built. The parts of the pipeline are told in

@@ -22,18 +22,6 @@ LeadByte lead_of(unsigned char byte) {
   return {0, 0, 0};
 }
 
-// Whether the bytes could begin a character that more bytes would complete.
-bool is_incomplete(const char* p, const char* end) {
-  const LeadByte lead = lead_of(static_cast<unsigned char>(*p));
-  const auto have = static_cast<int>(end - p);
-  if (lead.size == 0 || have >= lead.size) return false;
-  for (int i = 1; i < have; ++i) {
-    const auto byte = static_cast<unsigned char>(p[i]);
-    if (byte < (i == 1 ? lead.low : 0x80) || byte > (i == 1 ? lead.high : 0xbf)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 Utf8Char decode_utf8_slow(const char* p, const char* end) {
@@ -50,6 +38,17 @@ Utf8Char decode_utf8_slow(const char* p, const char* end) {
     code = (code << 6) | (byte & 0x3f);
   }
   return {code, lead.size, true};
+}
+
+bool is_incomplete_utf8(const char* p, const char* end) {
+  const LeadByte lead = lead_of(static_cast<unsigned char>(*p));
+  const auto have = static_cast<int>(end - p);
+  if (lead.size == 0 || have >= lead.size) return false;
+  for (int i = 1; i < have; ++i) {
+    const auto byte = static_cast<unsigned char>(p[i]);
+    if (byte < (i == 1 ? lead.low : 0x80) || byte > (i == 1 ? lead.high : 0xbf)) return false;
+  }
+  return true;
 }
 
 void append_utf8(std::string& out, char32_t code) {
@@ -111,7 +110,7 @@ void LossyUtf8::push(std::string_view bytes, std::string& out) {
     const Utf8Char c = decode_utf8(p, end);
     if (c.valid) {
       out.append(p, static_cast<std::size_t>(c.size));
-    } else if (is_incomplete(p, end)) {
+    } else if (is_incomplete_utf8(p, end)) {
       count_ = static_cast<int>(end - p);
       std::memcpy(held_, p, static_cast<std::size_t>(count_));
       return;

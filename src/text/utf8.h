@@ -20,6 +20,9 @@ inline Utf8Char decode_utf8(const char* p, const char* end) {
   return decode_utf8_slow(p, end);
 }
 
+// Whether the bytes could begin a character that more bytes would complete; p < end.
+bool is_incomplete_utf8(const char* p, const char* end);
+
 // Appends a Unicode scalar value; anything else becomes U+FFFD.
 void append_utf8(std::string& out, char32_t code);
 

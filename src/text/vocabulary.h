@@ -34,6 +34,12 @@ class Vocabulary {
     return id >= 0 && (flags(id) & kInModel) != 0 ? id : -1;
   }
 
+  // Among all tokens of the model's vocabulary; -1: none.
+  std::int32_t find_in_vocab(std::string_view text) const {
+    const std::int32_t id = find(text);
+    return id >= 0 && (flags(id) & kModelVocab) != 0 ? id : -1;
+  }
+
  private:
   std::span<const std::uint32_t> offsets_;
   std::string_view bytes_;
