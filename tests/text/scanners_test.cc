@@ -1,5 +1,6 @@
 #include "text/scanners.h"
 
+#include "base/error.h"
 #include "text/pieces.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
@@ -78,14 +79,15 @@ TEST_P(ScannerTest, EqualsPcre2) {
   }
 }
 
+std::string pattern_name(const testing::TestParamInfo<std::string_view>& info) {
+  constexpr const char* kNames[] = {"gpt2", "llama3", "qwen2", "qwen35", "o200k", "tekken"};
+  return kNames[info.index];
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ScannerTest,
                          testing::Values(kGpt2Pattern, kLlama3Pattern, kQwen2Pattern,
                                          kQwen35Pattern, kO200kPattern, kTekkenPattern),
-                         [](const auto& info) {
-                           constexpr const char* kNames[] = {"gpt2",   "llama3", "qwen2",
-                                                             "qwen35", "o200k",  "tekken"};
-                           return kNames[info.index];
-                         });
+                         pattern_name);
 
 TEST(Regex, TranslatesOniguruma) {
   EXPECT_EQ(to_pcre2("a{2,3}+"), "(?:a{2,3})+");
