@@ -90,8 +90,8 @@ template <int MR, int kSteps>
 [[gnu::always_inline]] inline void dot_pairs(const uint8_t* w, const uint8_t* x,
                                              __m256i (&d)[MR][2]) {
   int steps = kSteps;
-  asm("" : "+r"(steps));  // a count that g++ does not know: unrolled whole, it spills the sums
-#pragma GCC unroll 2
+  asm("" : "+r"(steps));  // a count that g++ does not know: unrolled, it spills the sums
+#pragma GCC unroll 1
   for (; steps > 0; --steps, w += 128, x += MR * 4) {
     const __m256i w0 = load256(w);
     const __m256i w1 = load256(w + 32);
@@ -113,27 +113,27 @@ inline void add_group(float* c, __m256i d, const float* scale, __m256 xs, __m256
   _mm256_storeu_ps(c, sum);
 }
 
-// A group's int32 dot products, token by token, to c.
-template <PackedKind K, int MR, typename Dot>
-[[gnu::always_inline]] inline void add_groups(const Cursor& at, Dot dot) {
+// One token's int32 dot products of a group with 16 rows, to c.
+template <PackedKind K>
+inline void add_token(const Cursor& at, int i, __m256i d0, __m256i d1) {
   constexpr PackedFormat f = format_of(K);
-#pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i) {
-    const __m256 xs = _mm256_broadcast_ss(at.xs + i);
-    const __m256 xm = f.has_min ? _mm256_broadcast_ss(at.xm + i) : xs;
-    float* c = at.c + i * kPanelRows;
-    add_group<f.has_min>(c, dot(i, 0), at.scale, xs, xm);
-    add_group<f.has_min>(c + 8, dot(i, 1), at.scale + 8, xs, xm);
-  }
+  const __m256 xs = _mm256_broadcast_ss(at.xs + i);
+  const __m256 xm = f.has_min ? _mm256_broadcast_ss(at.xm + i) : xs;
+  float* c = at.c + i * kPanelRows;
+  add_group<f.has_min>(c, d0, at.scale, xs, xm);
+  add_group<f.has_min>(c + 8, d1, at.scale + 8, xs, xm);
 }
 
 template <PackedKind K, int MR>
 [[gnu::always_inline]] inline void group_of_pairs(const Cursor& at) {
   __m256i d[MR][2];
 #pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i) d[i][0] = d[i][1] = splat32(at.init + i);
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h) d[i][h] = splat32(at.init + i);
   dot_pairs<MR, format_of(K).group / 2>(at.w, at.x, d);
-  add_groups<K, MR>(at, [&](int i, int h) { return d[i][h]; });
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i) add_token<K>(at, i, d[i][0], d[i][1]);
 }
 
 // 16-bit sums while they cannot overflow, then 32.
@@ -155,12 +155,16 @@ template <PackedKind K, int MR>
         d[i][h] = s == kDepth ? wide(sum[i][h]) : _mm256_add_epi32(d[i][h], wide(sum[i][h]));
     dot_bytes<MR, kDepth>(at.w + s * 128, at.x + s * MR * 4, sum);
   }
-  add_groups<K, MR>(at, [&](int i, int h) {
-    __m256i total = wide(sum[i][h]);
-    if constexpr (kDepth < kSteps) total = _mm256_add_epi32(total, d[i][h]);
-    if constexpr (f.zero_point != 0) total = _mm256_add_epi32(total, splat32(at.init + i));
-    return total;
-  });
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i) {
+    __m256i total[2] = {wide(sum[i][0]), wide(sum[i][1])};
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h) {
+      if constexpr (kDepth < kSteps) total[h] = _mm256_add_epi32(total[h], d[i][h]);
+      if constexpr (f.zero_point != 0) total[h] = _mm256_add_epi32(total[h], splat32(at.init + i));
+    }
+    add_token<K>(at, i, total[0], total[1]);
+  }
 }
 
 template <PackedKind K, int MR>
@@ -184,6 +188,7 @@ template <PackedKind K, int MR>
       at.init += MR;
       at.xm += MR;
       if ((g + 1) * f.group % 32 == 0) at.xs += MR;
+      asm volatile("" ::: "memory");  // c stays in memory: registers are for the integer sums
     }
   }
 }
