@@ -6,14 +6,27 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <span>
 #include <vector>
 
 // What the processor can do at most, measured beside the kernels so that a noisy host slows both.
 namespace ingot::bench {
 
+// Seconds of the calling thread on a processor: with one thread, what other programs take away does
+// not count.
+inline double thread_seconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
 inline double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+inline double seconds_on(const ThreadPool& pool) {
+  return pool.size() == 1 ? thread_seconds() : now();
 }
 
 // Twelve independent chains of fused multiply-adds; returns flops per second of one thread.
@@ -22,22 +35,22 @@ __attribute__((target("avx2,fma"), noinline)) inline double fma_rate_avx2(std::i
   typedef float Vec __attribute__((vector_size(32)));
   Vec acc[12] = {};
   Vec x = {1, 1, 1, 1, 1, 1, 1, 1};
-  const double begin = now();
+  const double begin = thread_seconds();
   for (std::int64_t i = 0; i < steps; ++i)
 #pragma GCC unroll 12
     for (int j = 0; j < 12; ++j) asm volatile("vfmadd231ps %1, %1, %0" : "+x"(acc[j]) : "x"(x));
-  return static_cast<double>(steps) * 12 * 16 / (now() - begin);
+  return static_cast<double>(steps) * 12 * 16 / (thread_seconds() - begin);
 }
 
 __attribute__((target("avx512f"), noinline)) inline double fma_rate_avx512(std::int64_t steps) {
   typedef float Vec __attribute__((vector_size(64)));
   Vec acc[12] = {};
   Vec x = {};
-  const double begin = now();
+  const double begin = thread_seconds();
   for (std::int64_t i = 0; i < steps; ++i)
 #pragma GCC unroll 12
     for (int j = 0; j < 12; ++j) asm volatile("vfmadd231ps %1, %1, %0" : "+v"(acc[j]) : "v"(x));
-  return static_cast<double>(steps) * 12 * 32 / (now() - begin);
+  return static_cast<double>(steps) * 12 * 32 / (thread_seconds() - begin);
 }
 
 // Unsigned times signed bytes by vpmaddubsw, widened and added: 64 operations a step of three
@@ -46,7 +59,7 @@ __attribute__((target("avx2"), noinline)) inline double int8_rate_avx2(std::int6
   typedef long long Vec __attribute__((vector_size(32)));
   Vec acc[12] = {};
   Vec w = {};
-  const double begin = now();
+  const double begin = thread_seconds();
   for (std::int64_t i = 0; i < steps; ++i)
 #pragma GCC unroll 12
     for (int j = 0; j < 12; ++j) {
@@ -55,7 +68,7 @@ __attribute__((target("avx2"), noinline)) inline double int8_rate_avx2(std::int6
                    : "+x"(acc[j]), "=&x"(t)
                    : "x"(w));
     }
-  return static_cast<double>(steps) * 12 * 64 / (now() - begin);
+  return static_cast<double>(steps) * 12 * 64 / (thread_seconds() - begin);
 }
 #endif
 
@@ -92,7 +105,7 @@ inline double fma_peak(ThreadPool& pool, cpu::Tier tier) {
 // Bytes per second read from memory too large for any cache.
 inline double read_peak(ThreadPool& pool, std::span<const std::uint64_t> memory) {
   std::vector<std::uint64_t> sums(static_cast<std::size_t>(pool.size()) * 8);
-  const double begin = now();
+  const double begin = seconds_on(pool);
   pool.run([&](int thread) {
     const auto [first, last] =
         static_split(static_cast<std::int64_t>(memory.size() / 64), pool.size(), thread);
@@ -111,7 +124,7 @@ inline double read_peak(ThreadPool& pool, std::span<const std::uint64_t> memory)
     a += b + c + d;
     sums[static_cast<std::size_t>(thread) * 8] = a[0] + a[1];
   });
-  const double seconds = now() - begin;
+  const double seconds = seconds_on(pool) - begin;
   volatile std::uint64_t sink = sums[0];
   (void)sink;
   return static_cast<double>(memory.size()) * 8 / seconds;

@@ -50,43 +50,35 @@ inline Seen seen_keys(const AttentionItem& item, int64_t position, int64_t block
           static_cast<int>(at_most(kKeyBlock, position + 1 - block))};
 }
 
-// p [64]: logits of a block in, their exponentials out, relative to the row's running maximum; what
-// the row gathered before is rescaled when the maximum grows. Key groups that it sees nothing of
-// are left alone: they would add zeros.
-inline void soften(const AttentionItem& item, Seen seen, float* p, RowState& s, float* o) {
-  const int begin = seen.begin / kKeyGroup * kKeyGroup;
-  const int end = (seen.end + kKeyGroup - 1) / kKeyGroup * kKeyGroup;
-  const Vec first = splat(static_cast<float>(seen.begin)),
-            last = splat(static_cast<float>(seen.end));
-  const bool whole = seen.begin == begin && seen.end == end;
-  Vec top[kVecsOfGroup];
-  for (int v = 0; v < kVecsOfGroup; ++v) top[v] = splat(kMasked);
-  for (int k = begin; k < end; k += kKeyGroup) {
-    for (int v = 0; v < kVecsOfGroup; ++v) {
-      float* at = p + k + v * kLanes;
-      Vec x = load(at);
-      if (item.softcap != 0) x = mul(tanh_of(x), splat(item.softcap));
-      if (!whole) {
-        const Vec key = add(lane_numbers(), splat(static_cast<float>(k + v * kLanes)));
-        x = where_less(key, first, splat(kMasked), where_less(key, last, x, splat(kMasked)));
-      }
-      if (!whole || item.softcap != 0) store(at, x);
-      top[v] = max(top[v], x);
-    }
+// Softcap, and kMasked for keys of these groups that the row does not see.
+inline void cap_and_mask(const AttentionItem& item, Seen seen, Seen groups, float* p) {
+  const Vec first = splat(static_cast<float>(seen.begin));
+  const Vec last = splat(static_cast<float>(seen.end));
+  for (int k = groups.begin; k < groups.end; k += kLanes) {
+    Vec x = load(p + k);
+    if (item.softcap != 0) x = mul(tanh_of(x), splat(item.softcap));
+    const Vec key = add(lane_numbers(), splat(static_cast<float>(k)));
+    x = where_less(key, first, splat(kMasked), where_less(key, last, x, splat(kMasked)));
+    store(p + k, x);
   }
+}
+
+inline float largest(Seen groups, const float* p) {
+  Vec top[kVecsOfGroup];
+  for (int v = 0; v < kVecsOfGroup; ++v) top[v] = load(p + groups.begin + v * kLanes);
+  for (int k = groups.begin + kKeyGroup; k < groups.end; k += kKeyGroup)
+    for (int v = 0; v < kVecsOfGroup; ++v) top[v] = max(top[v], load(p + k + v * kLanes));
   float lanes[16];
   for (int v = 0; v < kVecsOfGroup; ++v) store(lanes + v * kLanes, top[v]);
-  const float block_top = max_of_16(lanes);
-  if (block_top > s.top) {
-    const float by = exp2_of(s.top - block_top);
-    s.top = block_top;
-    scale_row(s.sums, 16, by);
-    scale_row(o, static_cast<int>(padded_dim(item.dim)), by);
-  }
-  const Vec base = splat(s.top);
+  return max_of_16(lanes);
+}
+
+// p = 2^(p - top), added up.
+inline void exponentials(Seen groups, float top, float* p, float* sums_at) {
+  const Vec base = splat(top);
   Vec sums[kVecsOfGroup];
-  for (int v = 0; v < kVecsOfGroup; ++v) sums[v] = load(s.sums + v * kLanes);
-  for (int k = begin; k < end; k += kKeyGroup) {
+  for (int v = 0; v < kVecsOfGroup; ++v) sums[v] = load(sums_at + v * kLanes);
+  for (int k = groups.begin; k < groups.end; k += kKeyGroup) {
     for (int v = 0; v < kVecsOfGroup; ++v) {
       float* at = p + k + v * kLanes;
       const Vec e = exp2_of(sub(load(at), base));
@@ -94,7 +86,25 @@ inline void soften(const AttentionItem& item, Seen seen, float* p, RowState& s, 
       store(at, e);
     }
   }
-  for (int v = 0; v < kVecsOfGroup; ++v) store(s.sums + v * kLanes, sums[v]);
+  for (int v = 0; v < kVecsOfGroup; ++v) store(sums_at + v * kLanes, sums[v]);
+}
+
+// p [64]: logits of a block in, their exponentials out, relative to the row's running maximum; what
+// the row gathered before is rescaled when the maximum grows. Key groups that it sees nothing of
+// are left alone: they would add zeros.
+inline void soften(const AttentionItem& item, Seen seen, float* p, RowState& s, float* o) {
+  const Seen groups{seen.begin / kKeyGroup * kKeyGroup,
+                    (seen.end + kKeyGroup - 1) / kKeyGroup * kKeyGroup};
+  const bool whole = seen.begin == groups.begin && seen.end == groups.end;
+  if (!whole || item.softcap != 0) cap_and_mask(item, seen, groups, p);
+  const float block_top = largest(groups, p);
+  if (block_top > s.top) {
+    const float by = exp2_of(s.top - block_top);
+    s.top = block_top;
+    scale_row(s.sums, 16, by);
+    scale_row(o, static_cast<int>(padded_dim(item.dim)), by);
+  }
+  exponentials(groups, s.top, p, s.sums);
 }
 
 // What a row has gathered over some ranges: its maximum, its sum and its output, unnormalised.

@@ -7,10 +7,10 @@
 namespace ingot::cpu {
 namespace {
 
-// c[6][NV] (+)= a[6][steps] b[steps][NV].
-struct TileCallArgs {
+// c[6][NV] (+)= a[6][steps] b[steps][NV]. The strides of a are constants: six pointers and their
+// steps would not fit the general registers.
+struct TileCall6 {
   const float* a;
-  int64_t a_stride;
   const float* b;
   int64_t b_stride;
   float* c;
@@ -18,8 +18,8 @@ struct TileCallArgs {
   int steps;
 };
 
-template <int NV, bool kAdd>
-inline void tile(const TileCallArgs t) {
+template <int NV, bool kAdd, int kRowStride, int kStepStride>
+inline void tile(const TileCall6 t) {
   Vec acc[kTileRows][NV];
 #pragma GCC unroll 8
   for (int i = 0; i < kTileRows; ++i)
@@ -28,13 +28,13 @@ inline void tile(const TileCallArgs t) {
       acc[i][v] = kAdd ? load(t.c + i * t.c_stride + v * kLanes) : splat(0.0f);
   const float* a = t.a;
   const float* b = t.b;
-  for (int s = 0; s < t.steps; ++s, ++a, b += t.b_stride) {
+  for (int s = 0; s < t.steps; ++s, a += kStepStride, b += t.b_stride) {
     Vec w[NV];
 #pragma GCC unroll 8
     for (int v = 0; v < NV; ++v) w[v] = load(b + v * kLanes);
 #pragma GCC unroll 8
     for (int i = 0; i < kTileRows; ++i) {
-      const Vec x = splat(a[i * t.a_stride]);
+      const Vec x = splat(a[i * kRowStride]);
 #pragma GCC unroll 8
       for (int v = 0; v < NV; ++v) acc[i][v] = mul_add(x, w[v], acc[i][v]);
     }
@@ -43,6 +43,16 @@ inline void tile(const TileCallArgs t) {
   for (int i = 0; i < kTileRows; ++i)
 #pragma GCC unroll 8
     for (int v = 0; v < NV; ++v) store(t.c + i * t.c_stride + v * kLanes, acc[i][v]);
+}
+
+// Queries in the order that tiles read: [row / 6][dim][6]. Rows beyond `real` are zeros.
+inline void pack_queries(const Rows& rows, int real) {
+  const AttentionItem& item = rows.item;
+  for (int r = 0; r < rows.count; ++r) {
+    float* to = rows.q + r / kTileRows * kTileRows * item.dim + r % kTileRows;
+    const float* q = item.q + r / item.group * item.q_stride + r % item.group * item.dim;
+    for (int d = 0; d < item.dim; ++d) to[d * kTileRows] = r < real ? q[d] * item.q_scale : 0;
+  }
 }
 
 // Tokens [begin, end) of a block, whole key groups, to k[dim][64] and v[64][padded].
@@ -118,55 +128,51 @@ inline void tile_logits(const Rows& rows, int row, int64_t block, TileKeys keys)
   constexpr int kStep = kTileVecs * kLanes;
   constexpr int kNarrow = kTileVecs > 2 ? 2 : 1;
   for (int t = keys.begin() / kStep * kStep; t < keys.end(); t += kStep) {
-    TileCallArgs args{.a = rows.q + row * padded,
-                      .a_stride = padded,
-                      .b = rows.k_block + t,
-                      .b_stride = kKeyBlock,
-                      .c = rows.p + row * kKeyBlock + t,
-                      .c_stride = kKeyBlock,
-                      .steps = item.dim};
+    const TileCall6 call{.a = rows.q + row * item.dim,
+                         .b = rows.k_block + t,
+                         .b_stride = kKeyBlock,
+                         .c = rows.p + row * kKeyBlock + t,
+                         .c_stride = kKeyBlock,
+                         .steps = item.dim};
     if (keys.end() - t <= kNarrow * kLanes)
-      tile<kNarrow, false>(args);
+      tile<kNarrow, false, 1, kTileRows>(call);
     else
-      tile<kTileVecs, false>(args);
+      tile<kTileVecs, false, 1, kTileRows>(call);
   }
   for (int r = row; r < row + kTileRows; ++r) {
     float* p = rows.p + r * kKeyBlock;
     const Seen seen = seen_keys(item, token_of_row(item, r), block);
-    const int begin = seen.begin / kKeyGroup * kKeyGroup;
-    const int end = (seen.end + kKeyGroup - 1) / kKeyGroup * kKeyGroup;
     if (seen.any()) soften(item, seen, p, rows.states[r], rows.o + r * padded);
     // What other rows of the tile see and this one does not.
-    for (int t = keys.begin(); t < keys.end(); ++t)
-      if (!seen.any() || t < begin || t >= end) p[t] = 0;
+    const int begin = seen.any() ? seen.begin / kKeyGroup * kKeyGroup : keys.end();
+    const int end = seen.any() ? (seen.end + kKeyGroup - 1) / kKeyGroup * kKeyGroup : keys.end();
+    for (int t = keys.begin(); t < begin; ++t) p[t] = 0;
+    for (int t = end; t < keys.end(); ++t) p[t] = 0;
   }
 }
 
 inline void tile_values(const Rows& rows, int row, TileKeys keys) {
   const int64_t padded = rows.padded;
   const int t = keys.begin();
-  TileCallArgs args{.a = rows.p + row * kKeyBlock + t,
-                    .a_stride = kKeyBlock,
-                    .b = nullptr,
-                    .b_stride = padded,
-                    .c = nullptr,
-                    .c_stride = padded,
-                    .steps = keys.end() - t};
-  int64_t d = 0;
-  const auto at = [&](int64_t column) {
-    args.b = rows.v_block + t * padded + column;
-    args.c = rows.o + row * padded + column;
-    return args;
+  const auto at = [&](int64_t d) {
+    return TileCall6{.a = rows.p + row * kKeyBlock + t,
+                     .b = rows.v_block + t * padded + d,
+                     .b_stride = padded,
+                     .c = rows.o + row * padded + d,
+                     .c_stride = padded,
+                     .steps = keys.end() - t};
   };
-  for (; d + kTileVecs * kLanes <= padded; d += kTileVecs * kLanes) tile<kTileVecs, true>(at(d));
-  for (; d < padded; d += kLanes) tile<1, true>(at(d));
+  int64_t d = 0;
+  for (; d + kTileVecs * kLanes <= padded; d += kTileVecs * kLanes)
+    tile<kTileVecs, true, kKeyBlock, 1>(at(d));
+  for (; d < padded; d += kLanes) tile<1, true, kKeyBlock, 1>(at(d));
 }
 
 template <bool kF32>
 void tiled(const AttentionItem& item) {
   const int real = item.tokens * item.group;
   Rows rows(item, (real + kTileRows - 1) / kTileRows * kTileRows);
-  rows.load_queries(real);
+  pack_queries(rows, real);
   const int64_t last = item.position + item.tokens - 1;
   int64_t block = at_least(item.first_range * item.range, rows.first_block(item.position));
   for (int64_t range = item.first_range; range < item.end_range; ++range) {
