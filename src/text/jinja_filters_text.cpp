@@ -131,6 +131,7 @@ Value filter_word_count(Interpreter& self, const Value& input, Arguments& argume
 
 Value filter_truncate(Interpreter& self, const Value& input, Arguments& arguments) {
   const Parameters given(arguments, "truncate", {"length", "killwords", "end", "leeway"});
+  if (!input.text()) fail_template("truncate wants a string, got {}", type_name(input));
   const TextPtr text = text_of(self, input);
   const std::int64_t length = given.integer(0, 255);
   const TextPtr end =

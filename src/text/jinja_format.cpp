@@ -139,7 +139,9 @@ class PercentValues {
     return *found;
   }
   void finish() const {
-    const bool rest = tuple_ ? at_ < tuple_->items.size() : at_ == 0 && !values_.dict();
+    // A list counts as a mapping in Python, which need not be used up.
+    const bool mapping = values_.dict() || values_.list();
+    const bool rest = tuple_ ? at_ < tuple_->items.size() : at_ == 0 && !mapping;
     if (rest) fail_template("not all arguments converted during string formatting");
   }
 

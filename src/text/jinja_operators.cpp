@@ -232,8 +232,7 @@ Value slice_value(Budget& budget, const Value& object, const SliceBounds& bounds
   if (const Text* text = object.text()) return slice_text(budget, *text, bounds);
   const List* list = object.list();
   if (!list || list->kind == ListKind::kGenerator || list->kind == ListKind::kView)
-    // jinja2 makes a failed subscript undefined; using it then fails there.
-    return undefined(fmt::format("'{}' object is not subscriptable", type_name(object)));
+    fail_template("a '{}' cannot be sliced", type_name(object));
   std::vector<Value> items;
   budget.work(list->items.size());
   walk(resolve_slice(bounds, static_cast<std::int64_t>(list->items.size())),

@@ -179,10 +179,6 @@ ListPtr Interpreter::loop_items(const Statement& statement, const Value& iterabl
 
 Interpreter::Flow Interpreter::run_loop(const Statement& statement, const ListPtr& items,
                                         int depth) {
-  if (items->items.empty()) {
-    const ScopeGuard scope(*this);
-    return execute(statement.otherwise);
-  }
   auto loop = std::make_shared<Loop>();
   loop->items = items;
   loop->depth0 = depth;
@@ -195,19 +191,25 @@ Interpreter::Flow Interpreter::run_loop(const Statement& statement, const ListPt
       return output.finish();
     };
   }
+  // jinja2 takes `else` when no round reached its end, be it for break or continue.
+  bool completed = false;
   for (std::size_t i = 0; i < loop->items->items.size(); ++i) {
     budget_.work(32);
     const ScopeGuard scope(*this);
     loop->index0 = i;
     assign(statement.target, Value(loop->items->items[i]));
     if (loop_name_ >= 0) scope_->set(loop_name_, LoopPtr(loop));
-    if (execute(statement.body) == Flow::kBreak) break;
+    const Flow flow = execute(statement.body);
+    if (flow == Flow::kBreak) break;
+    completed = completed || flow == Flow::kNormal;
   }
   if (loop.use_count() > 1) {
     budget_.take(kScopeBytes);
     keep_alive(LoopPtr(loop));
   }
-  return Flow::kNormal;
+  if (completed) return Flow::kNormal;
+  const ScopeGuard scope(*this);
+  return execute(statement.otherwise);
 }
 
 Interpreter::Flow Interpreter::run_set_block(const Statement& statement) {
