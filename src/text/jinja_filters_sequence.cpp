@@ -1,4 +1,5 @@
 #include "text/jinja_interpreter.h"
+#include "text/jinja_sort.h"
 
 #include <algorithm>
 #include <bit>
@@ -61,13 +62,12 @@ void charge_sort(Interpreter& self, std::size_t count) {
 std::vector<Value> sort_by(Interpreter& self, const std::vector<Value>& items,
                            const std::vector<Value>& keys, bool reverse) {
   charge_sort(self, items.size());
-  std::vector<std::size_t> order(items.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  // Incomparable keys throw from inside the comparison; std::stable_sort is safe with that.
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    self.budget().work(16);
-    return reverse ? less(self.budget(), keys[b], keys[a]) : less(self.budget(), keys[a], keys[b]);
-  });
+  const std::vector<std::size_t> order =
+      stable_order(items.size(), [&](std::size_t a, std::size_t b) {
+        self.budget().work(16);
+        return reverse ? less(self.budget(), keys[b], keys[a])
+                       : less(self.budget(), keys[a], keys[b]);
+      });
   std::vector<Value> out;
   out.reserve(items.size());
   for (const std::size_t i : order) out.push_back(items[i]);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "text/jinja_interpreter.h"
+#include "text/jinja_sort.h"
 
 #include <algorithm>
 #include <cmath>
@@ -146,10 +147,14 @@ void Writer::write_dict(const Dict& dict, int depth) {
   if (dict.entries().empty()) return out_.append("{}");
   std::vector<const Dict::Entry*> order;
   for (const Dict::Entry& entry : dict.entries()) order.push_back(&entry);
-  if (style_.sort_keys)
-    std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) {
-      return less(out_.budget(), a->first, b->first);
+  if (style_.sort_keys) {
+    const auto sorted = stable_order(order.size(), [&](std::size_t a, std::size_t b) {
+      return less(out_.budget(), order[a]->first, order[b]->first);
     });
+    std::vector<const Dict::Entry*> in_order;
+    for (const std::size_t i : sorted) in_order.push_back(order[i]);
+    order = std::move(in_order);
+  }
   out_.append("{");
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (i) out_.append(style_.item_separator);
