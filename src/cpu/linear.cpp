@@ -11,7 +11,7 @@ namespace ingot::cpu {
 namespace {
 
 constexpr std::int64_t kFewTokens = 4;       // every thread quantises these itself: no barrier
-constexpr std::int64_t kActBytes = 1 << 20;  // of a block of tokens: they stay in L2 or L3
+constexpr std::int64_t kActBytes = 1 << 18;  // of a block of tokens: they stay in L2
 constexpr std::int64_t kFewestBlockTokens = 16;
 constexpr std::int64_t kMostBlockTokens = 512;
 constexpr std::int64_t kLongestInt32 = 65536;  // 255 * 127 * k stays below 2^31

@@ -33,7 +33,7 @@ struct LinearWorkspace {
 };
 
 // Enough for any call over weights of these formats with up to max_m tokens and max_k inputs.
-// Bounded: tokens go in blocks, so it stops growing with max_m at about a megabyte of activations.
+// Bounded: tokens go in blocks, so it stops growing with max_m where their activations fill L2.
 std::size_t linear_workspace_bytes(std::span<const PackedFormat* const> formats, Compute compute,
                                    std::int64_t max_m, std::int64_t max_k, int threads,
                                    Tier tier = best_tier());

@@ -36,7 +36,8 @@ struct MatmulPlan {
 //   scale [k / 32][tokens]: what one step of q is worth; int8: [tokens]
 //   sum   [k / group][tokens]: scale * sum of q, what minimums multiply (formats with has_min)
 // q rounds x * (127 / max|x|) to nearest even, scale is max|x| / 127, both in f32, the maximum over
-// 32 values (int8: over the token); an all-zero group has scale 0 and q 0.
+// 32 values (int8: over the token); a group without a value
+// above 1e-30 has scale 0 and q 0. A NaN or an infinity makes the scale NaN or infinite.
 struct ActTile {
   void* q;
   int32_t* init;
