@@ -32,6 +32,11 @@ class Bpe : public Model {
     if (dropout != nullptr && (!dropout->is_number() || dropout->get<double>() != 0.0))
       fail(ErrorCode::kBadInput,
            "[tokenizer.bpe] dropout is not supported: encoding would be random");
+    plain_ = prefix_.empty() && suffix_.empty();
+    for (int c = 0; c < 128; ++c) {
+      const char byte = static_cast<char>(c);
+      ascii_ids_[static_cast<std::size_t>(c)] = vocab.find_in_model({&byte, 1});
+    }
     if (byte_level && prefix_.empty() && suffix_.empty()) {
       takes_bytes_ = true;
       for (int b = 0; b < 256; ++b) {
@@ -85,6 +90,14 @@ class Bpe : public Model {
     const char* end = begin + piece.size();
     bool pending_unk = false;
     for (const char* p = begin; p < end;) {
+      if (plain_ && !pending_unk && (*p & 0x80) == 0) {
+        const std::int32_t id = ascii_ids_[static_cast<std::size_t>(*p)];
+        if (id >= 0) {
+          ids.push_back(id);
+          ++p;
+          continue;
+        }
+      }
       const auto size = static_cast<std::size_t>(decode_utf8(p, end).size);
       spelling.assign(p != begin ? prefix_ : std::string());
       spelling.append(p, size);
@@ -183,6 +196,8 @@ class Bpe : public Model {
   bool has_unk_ = false;
   std::int32_t unk_ = -1;
   std::array<std::int32_t, 256> byte_ids_{};
+  std::array<std::int32_t, 128> ascii_ids_{};
+  bool plain_ = false;  // no prefix, no suffix
 };
 
 }  // namespace

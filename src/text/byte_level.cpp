@@ -48,16 +48,24 @@ int byte_of_char(char32_t code) {
   return code < kAlphabet.byte.size() ? kAlphabet.byte[code] : -1;
 }
 
-std::optional<std::string> from_byte_level(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
+bool append_from_byte_level(std::string& out, std::string_view text) {
+  const std::size_t before = out.size();
   const char* p = text.data();
   const char* end = p + text.size();
   while (p < end) {
     const int byte = byte_of_char(next_code(p, end));
-    if (byte < 0) return std::nullopt;
+    if (byte < 0) {
+      out.resize(before);
+      return false;
+    }
     out.push_back(static_cast<char>(byte));
   }
+  return true;
+}
+
+std::optional<std::string> from_byte_level(std::string_view text) {
+  std::string out;
+  if (!append_from_byte_level(out, text)) return std::nullopt;
   return out;
 }
 

@@ -19,6 +19,9 @@ int byte_of_char(char32_t code);
 // The bytes; nothing if any character is not of the alphabet.
 std::optional<std::string> from_byte_level(std::string_view text);
 
+// Appends the bytes; false, and `out` as it was, if any character is not of the alphabet.
+bool append_from_byte_level(std::string& out, std::string_view text);
+
 // The byte of "<0xAB>"; -1 for any other text.
 int byte_token_value(std::string_view text);
 std::string byte_token_text(std::uint8_t byte);

@@ -62,12 +62,14 @@ class ByteLevelDecoder : public TokenStage {
 
  private:
   void on_token(std::string& token) override {
-    const auto bytes = from_byte_level(token);
-    std::string text;
-    lossy_.push(bytes ? *bytes : token, text);
-    if (!text.empty()) next_->fragment(text);
+    bytes_.clear();
+    if (!append_from_byte_level(bytes_, token)) bytes_ = token;
+    text_.clear();
+    lossy_.push(bytes_, text_);
+    if (!text_.empty()) next_->fragment(text_);
   }
   LossyUtf8 lossy_;
+  std::string bytes_, text_;  // kept for their memory
 };
 
 class ByteFallbackDecoder : public TokenStage {

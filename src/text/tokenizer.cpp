@@ -140,10 +140,11 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text,
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids,
                               const DecodeOptions& options) const {
-  TokenStream stream(*this, options);
-  std::string text;
-  for (const std::int32_t id : ids) text += stream.push(id);
-  return text += stream.finish();
+  DecoderChain chain = runtime_->new_decoder();
+  for (const std::int32_t id : ids)
+    if (runtime_->shows(id, options.skip_special)) chain.push(runtime_->text(id));
+  chain.finish();
+  return chain.take();
 }
 
 int Tokenizer::vocab_size() const {
@@ -211,10 +212,7 @@ TokenStream::~TokenStream() = default;
 
 std::string TokenStream::push(std::int32_t id) {
   const TokenizerRuntime& runtime = tokenizer_->runtime();
-  const std::uint8_t flags = runtime.vocab.flags(id);
-  // The library knows special tokens by their text, hence not the respelled ones.
-  const bool special = (flags & (kSpecial | kRespelled)) == kSpecial;
-  if ((flags & kPresent) == 0 || (options_.skip_special && special)) return {};
+  if (!runtime.shows(id, options_.skip_special)) return {};
   chain_->push(runtime.text(id));
   return chain_->take();
 }

@@ -62,6 +62,14 @@ struct TokenizerRuntime {
     return it == respelled.end() ? std::string_view() : std::string_view(it->second);
   }
 
+  // Whether decoding shows the id. The library knows special tokens by their text, hence not the
+  // respelled ones.
+  bool shows(std::int32_t id, bool skip_special) const {
+    const std::uint8_t flags = vocab.flags(id);
+    return (flags & kPresent) != 0 &&
+           !(skip_special && (flags & (kSpecial | kRespelled)) == kSpecial);
+  }
+
   std::unordered_map<std::int32_t, std::string> respelled;
   std::string decoder;  // JSON
   bool clean_up = false;

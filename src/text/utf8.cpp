@@ -107,6 +107,10 @@ void LossyUtf8::push(std::string_view bytes, std::string& out) {
   const char* p = bytes.data();
   const char* end = p + bytes.size();
   while (p < end) {
+    const char* run = p;  // ASCII goes over as it is
+    while (p < end && (*p & 0x80) == 0) ++p;
+    out.append(run, p);
+    if (p == end) break;
     const Utf8Char c = decode_utf8(p, end);
     if (c.valid) {
       out.append(p, static_cast<std::size_t>(c.size));

@@ -16,16 +16,21 @@ class WordCache {
   // Cached ids of `piece`, or an empty span.
   std::span<const std::int32_t> find(std::string_view piece) const {
     if (entries_ == nullptr || piece.size() > kMaxBytes) return {};
-    const Entry& entry = entries_[slot(piece)];
-    if (entry.size != piece.size() || std::memcmp(entry.text, piece.data(), piece.size()) != 0)
-      return {};
-    return {entry.ids, entry.count};
+    const std::size_t at = slot(piece);
+    for (const std::size_t way : {at, at ^ 1}) {
+      const Entry& entry = entries_[way];
+      if (entry.size == piece.size() && std::memcmp(entry.text, piece.data(), piece.size()) == 0)
+        return {entry.ids, entry.count};
+    }
+    return {};
   }
 
   void put(std::string_view piece, std::span<const std::int32_t> ids) {
     if (piece.empty() || piece.size() > kMaxBytes || ids.empty() || ids.size() > kMaxIds) return;
     if (entries_ == nullptr) entries_ = std::make_unique<Entry[]>(kEntries);
-    Entry& entry = entries_[slot(piece)];
+    const std::size_t at = slot(piece);
+    Entry& entry = entries_[at];
+    if (entry.size != 0) entries_[at ^ 1] = entry;  // the older of the two ways goes
     std::memcpy(entry.text, piece.data(), piece.size());
     std::memcpy(entry.ids, ids.data(), ids.size_bytes());
     entry.size = static_cast<std::uint8_t>(piece.size());
