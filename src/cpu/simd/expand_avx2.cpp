@@ -115,6 +115,10 @@ inline void load_quants(const uint8_t* p, const E& emit) {
     nibbles(p, 4, 0, emit, kAsIs);
   } else if constexpr (K == PackedKind::kIq4Nl) {
     nibbles(p, 4, 0, emit, [](__m256i v, int, int) { return iq4_values(v); });
+  } else if constexpr (K == PackedKind::kIq4Xs) {
+    for (int c = 0; c < 8; ++c)
+      nibbles(p + (1 + c * 4) * 128, 4, c * 8, emit,
+              [](__m256i v, int, int) { return iq4_values(v); });
   } else if constexpr (K == PackedKind::kQ5_0 || K == PackedKind::kQ5_1) {
     nibbles(p + 128, 4, 0, emit, [p](__m256i v, int step, int g) {
       return _mm256_or_si256(v, fifth_bits(load256(p + g * 32), step));
@@ -220,6 +224,22 @@ inline void load_q6_scales(const uint8_t* block, float* out) {
   }
 }
 
+inline void load_iq4_xs_scales(const uint8_t* block, float* out) {
+  for (int g = 0; g < 4; ++g) {
+    const __m256 d = half8(block, g);
+    const __m256i high = _mm256_cvtepu16_epi32(
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 64 + g * 16)));
+    const __m256i low = load256(block + 128 + g * 32);
+    for (int j = 0; j < 8; ++j) {
+      const __m256i l = _mm256_and_si256(_mm256_srli_epi32(low, 4 * j), _mm256_set1_epi32(15));
+      const __m256i h = _mm256_and_si256(_mm256_srli_epi32(high, 2 * j), _mm256_set1_epi32(3));
+      const __m256i six = _mm256_or_si256(l, _mm256_slli_epi32(h, 4));
+      const __m256 s = _mm256_cvtepi32_ps(_mm256_sub_epi32(six, _mm256_set1_epi32(32)));
+      _mm256_storeu_ps(out + j * 32 + g * 8, _mm256_mul_ps(d, s));
+    }
+  }
+}
+
 // f32 scales of one block, per group 32 of them and 32 minimums.
 template <PackedKind K>
 inline void load_scales(const uint8_t* block, float* out) {
@@ -231,6 +251,8 @@ inline void load_scales(const uint8_t* block, float* out) {
     load_q3_scales(block, out);
   } else if constexpr (K == PackedKind::kQ6K) {
     load_q6_scales(block, out);
+  } else if constexpr (K == PackedKind::kIq4Xs) {
+    load_iq4_xs_scales(block, out);
   } else {
     constexpr PackedFormat f = format_of(K);
     for (int g = 0; g < 4; ++g) {
@@ -364,6 +386,8 @@ void expand_avx2(const ExpandCall& call) {
       return expand_integer<PackedKind::kQ5K>(call);
     case PackedKind::kQ6K:
       return expand_integer<PackedKind::kQ6K>(call);
+    case PackedKind::kIq4Xs:
+      return expand_integer<PackedKind::kIq4Xs>(call);
     case PackedKind::kCount:
       return;
   }

@@ -21,11 +21,12 @@ struct Block {
   const uint8_t* p;
   int halves;
 
-  float half(int plane, int r) const {
+  uint16_t half_bits(int plane, int r) const {
     uint16_t h;
     std::memcpy(&h, p + plane * 64 + r * 2, 2);
-    return f16_to_f32(h);
+    return h;
   }
+  float half(int plane, int r) const { return f16_to_f32(half_bits(plane, r)); }
   uint32_t word(int plane, int r) const {
     uint32_t w;
     std::memcpy(&w, p + halves * 64 + plane * 128 + r * 4, 4);
@@ -51,6 +52,7 @@ constexpr int half_planes(PackedKind kind) {
     case PackedKind::kQ2K:
     case PackedKind::kQ4K:
     case PackedKind::kQ5K:
+    case PackedKind::kIq4Xs:
       return 2;
     default:
       return 1;
@@ -74,6 +76,8 @@ uint32_t quant(const Block& b, int r, int k) {
     return nibble(b, 1, 16, k, r) | (b.word(0, r) >> k & 1) << 4;
   } else if constexpr (K == PackedKind::kIq4Nl) {
     return static_cast<uint32_t>(kIq4[nibble(b, 0, 16, k, r)] + 128);
+  } else if constexpr (K == PackedKind::kIq4Xs) {
+    return static_cast<uint32_t>(kIq4[nibble(b, 1 + k / 32 * 4, 16, k % 32, r)] + 128);
   } else if constexpr (K == PackedKind::kQ2K) {
     return b.byte(4 + k / 128 * 8, k % 32, r) >> k % 128 / 32 * 2 & 3;
   } else if constexpr (K == PackedKind::kQ3K) {
@@ -108,6 +112,10 @@ float scale_of(const Block& b, int r, int k) {
     const int i = k / 16;
     const uint32_t low = b.byte(0, i % 8, r) >> i / 8 * 4 & 15;
     const uint32_t high = b.byte(2, i % 4, r) >> i / 4 * 2 & 3;
+    return d * static_cast<float>(static_cast<int>(low | high << 4) - 32);
+  } else if constexpr (K == PackedKind::kIq4Xs) {
+    const uint32_t low = b.word(0, r) >> k / 32 * 4 & 15;
+    const uint32_t high = static_cast<uint32_t>(b.half_bits(1, r)) >> k / 32 * 2 & 3;
     return d * static_cast<float>(static_cast<int>(low | high << 4) - 32);
   } else if constexpr (K == PackedKind::kQ4K || K == PackedKind::kQ5K) {
     return d * static_cast<float>(k_scale(b, 0, k / 32, r));
@@ -231,6 +239,8 @@ void expand_kind(const ExpandCall& call) {
       return expand_as<PackedKind::kQ5K>(call);
     case PackedKind::kQ6K:
       return expand_as<PackedKind::kQ6K>(call);
+    case PackedKind::kIq4Xs:
+      return expand_as<PackedKind::kIq4Xs>(call);
     case PackedKind::kCount:
       break;
   }

@@ -38,6 +38,7 @@ enum class PackedKind : uint8_t {
   kQ4K,
   kQ5K,
   kQ6K,
+  kIq4Xs,
   kCount
 };
 
@@ -212,6 +213,19 @@ inline constexpr PackedFormat kPackedFormats[static_cast<int>(PackedKind::kCount
      16,
      32,
      63,
+     false},
+    // iq4_xs: d, 16 high scale bits, 4 bytes of low scale nibbles, 128 of nibbles.
+    {"iq4_xs",
+     PackedKind::kIq4Xs,
+     256,
+     136,
+     0,
+     {{0, 2, 0}, {2, 2, 0}, {4, 4, 0}, {8, 128, 0}},
+     4,
+     false,
+     32,
+     128,
+     255,
      false},
 };
 

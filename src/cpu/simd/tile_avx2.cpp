@@ -283,6 +283,7 @@ inline Tile tile_of(const PackedFormat& f, Compute compute, int tokens) {
       return integer_tile<PackedKind::kInt8>(tokens);
     case PackedKind::kQ8_0:
     case PackedKind::kIq4Nl:
+    case PackedKind::kIq4Xs:
       return integer_tile<PackedKind::kQ8_0>(tokens);
     case PackedKind::kInt4:
     case PackedKind::kQ4_0:
