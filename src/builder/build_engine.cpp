@@ -1,0 +1,194 @@
+#include "builder/build_engine.h"
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/version.h"
+#include "builder/weight_rows.h"
+#include "plan/engine_file.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace ingot {
+
+namespace {
+
+constexpr std::int64_t kDefaultMaxSeq = 8192;
+
+// Matrices keep the file's format, or take `quant` where the file holds plain numbers. Vectors are
+// f32: they are small, and norms and biases are computed in f32.
+const WeightFormat& format_for(const SourceTensor& tensor, const BuildOptions& options) {
+  if (tensor.shape.rank() < 2) return weight_format("f32");
+  const WeightFormat& from = require_format(tensor);
+  if (options.quant == "none" || !from.exact_dtype) return from;
+  const WeightFormat& to = weight_format(options.quant);
+  if (tensor.shape[1] % to.block != 0)
+    fail(ErrorCode::kBadInput,
+         "[quant.{}] {} {}: rows of {} values are not whole blocks of {}; choose another --quant",
+         to.name, tensor.name, to_string(tensor.shape), tensor.shape[1], to.block);
+  return to;
+}
+
+nn::SlotTypes slot_types(const Checkpoint& c, const BuildOptions& options) {
+  nn::SlotTypes types;
+  for (const auto& [slot, tensor] : c.slots) {
+    ValueType type{.dtype = DType::kF32};
+    for (const std::int64_t d : tensor->shape.dims()) type.dims.emplace_back(d);
+    type.format = &format_for(*tensor, options);
+    types.emplace(slot, std::move(type));
+  }
+  return types;
+}
+
+ValueType table_type(const RopeTables& tables) {
+  ValueType type{.dtype = DType::kF32};
+  type.dims = {static_cast<std::int64_t>(tables.rows.size()),
+               static_cast<std::int64_t>(tables.rows[0].size())};
+  type.format = &weight_format("f32");
+  return type;
+}
+
+RopeTables tables_of(const Checkpoint& c, std::int64_t max_seq) {
+  return rope_tables(c.config.rope, c.config.max_position, max_seq);
+}
+
+std::int64_t resolved_max_seq(const Checkpoint& c, const BuildOptions& options) {
+  if (options.max_seq == 0) return std::min(c.config.max_position, kDefaultMaxSeq);
+  const bool stretches = c.config.rope.scaling == RopeScaling::kDynamic;
+  if (options.max_seq > c.config.max_position && !stretches)
+    fail(ErrorCode::kUsage,
+         "[build.max_seq] {} tokens; {} was trained for {} (max_position_embeddings)",
+         options.max_seq, c.name, c.config.max_position);
+  return options.max_seq;
+}
+
+EngineInfo describe_model(const Checkpoint& c, const BuildOptions& options,
+                          const nn::SlotTypes& types) {
+  EngineInfo info{.name = c.name,
+                  .family = std::string(c.family->name),
+                  .architecture = c.config.architecture,
+                  .built_by = std::string("ingot ") + kVersion,
+                  .source = c.identity,
+                  .vocab = c.config.vocab,
+                  .layers = c.config.layers};
+  info.max_seq = resolved_max_seq(c, options);
+  info.max_batch = options.max_batch;
+  info.end_ids = c.end_ids;
+  info.bos_id = c.config.bos_id;
+  if (!c.config.eos_ids.empty()) info.eos_id = c.config.eos_ids[0];
+  info.generation = c.generation;
+  std::map<std::string, std::int64_t> formats;
+  for (const auto& [slot, type] : types) {
+    const std::int64_t values = type.at(DimValues{}).elements();
+    formats[std::string(type.format->name)] += values;
+    info.parameters += values;
+  }
+  info.weight_formats.assign(formats.begin(), formats.end());
+  return info;
+}
+
+void report(const BuildOptions& options, double part, const std::string& what) {
+  if (options.progress) options.progress(part, what);
+}
+
+}  // namespace
+
+BuiltModel compile_checkpoint(const Checkpoint& c, const Device& device,
+                              const BuildOptions& options) {
+  if (options.max_batch < 1 || options.max_batch > 4096)
+    fail(ErrorCode::kUsage, "[build.max_batch] {}; wanted 1 to 4096", options.max_batch);
+  if (options.max_tokens < 1 || options.max_tokens > 65536)
+    fail(ErrorCode::kUsage, "[build.max_tokens] {}; wanted 1 to 65536", options.max_tokens);
+  BuiltModel model;
+  nn::SlotTypes types = slot_types(c, options);
+  model.info = describe_model(c, options, types);
+  const RopeTables tables = tables_of(c, model.info.max_seq);
+  model.info.rope_long_from = tables.long_from;
+  types.emplace("rope.inv_freq", table_type(tables));
+
+  nn::BuilderOptions build{.activation = device.activation_dtype(options.mode),
+                           .kv = device.kv_dtype(options.mode)};
+  if (options.kv_cache != "auto") {
+    const auto dtype = dtype_from_name(options.kv_cache == "fp8"    ? "e4m3"
+                                       : options.kv_cache == "int8" ? "i8"
+                                                                    : options.kv_cache);
+    if (!dtype)
+      fail(ErrorCode::kUsage, "[build.kv_cache] {}; wanted auto, bf16, int8 or fp8",
+           options.kv_cache);
+    build.kv = *dtype;
+  }
+  build.max[Symbol::kTokens] = std::max(options.max_tokens, options.max_batch);
+  build.max[Symbol::kSequences] = options.max_batch;
+  build.max[Symbol::kRows] = std::max<std::int64_t>(options.max_batch, 16);
+  build.max[Symbol::kPages] =
+      (model.info.max_seq + device.page_tokens() - 1) / device.page_tokens();
+  Graph graph = c.family->build(c.config, build, types, tables);
+  model.compiled =
+      compile(std::move(graph), device, {.mode = options.mode, .skip_passes = options.skip_passes});
+  return model;
+}
+
+void write_engine(const Checkpoint& c, const Device& device, const BuildOptions& options,
+                  BuiltModel model, const std::filesystem::path& path) {
+  const RopeTables tables = tables_of(c, model.info.max_seq);
+  std::vector<float> table;
+  for (const auto& row : tables.rows) table.insert(table.end(), row.begin(), row.end());
+  const WeightRows source(c, {{"rope.inv_freq", std::move(table)}});
+
+  EngineWriter writer(path);
+  Plan& plan = model.compiled.plan;
+  const auto total = static_cast<double>(std::max<std::uint64_t>(1, plan.weight_bytes()));
+  writer.begin_blob("weights");
+  for (PlanWeight& weight : plan.weights) {
+    report(options, static_cast<double>(weight.offset) / total, "packing " + weight.name);
+    const std::vector<std::byte> rows = source.rows(weight);
+    std::vector<std::byte> packed(weight.bytes);
+    device.pack_weight({weight.layout, weight.bytes}, weight_format(weight.format), weight.shape,
+                       rows, packed);
+    weight.checksum = hash64(packed);
+    writer.pad_blob_to(kWeightAlignment);
+    check(writer.blob_position() == weight.offset, "weights lie where the plan says");
+    writer.append(packed);
+  }
+  writer.end_blob();
+  if (!c.tokenizer_image.empty())
+    writer.add_blob("tokenizer", std::as_bytes(std::span(c.tokenizer_image)));
+  if (!c.chat_template.empty())
+    writer.add_blob("chat_template", std::as_bytes(std::span(c.chat_template)));
+  for (const auto& [name, object] : model.compiled.code.objects())
+    writer.add_blob("code/" + name, std::as_bytes(std::span(object)));
+
+  Json passes = Json::array();
+  for (const PassReport& p : model.compiled.passes)
+    passes.push_back(
+        {{"name", p.name}, {"changed", p.changed}, {"skipped", p.skipped}, {"nodes", p.nodes}});
+  writer.commit({{"info", to_json(model.info)},
+                 {"plan", to_json(plan)},
+                 {"graph", print(model.compiled.graph)},
+                 {"passes", passes},
+                 {"notices", c.notices}});
+  report(options, 1.0, "done");
+}
+
+MemoryNeeds memory_needs(const Plan& plan, const Device& device) {
+  MemoryNeeds needs{.weights = plan.weight_bytes(),
+                    .activations = plan.arena_bytes,
+                    .workspace = plan.workspace_bytes};
+  for (const PlanState& state : plan.states)
+    needs.page += device.page_bytes(state.spec, plan.page_tokens);
+  return needs;
+}
+
+std::string engine_cache_key(const std::string& identity, const std::string& target,
+                             const BuildOptions& o) {
+  std::string passes;
+  for (const std::string& p : o.skip_passes) passes += p + ",";
+  return hash128_hex(fmt::format("{} {} {} {} {} {} {} {} {} {} {}", kVersion, kEngineFormatVersion,
+                                 identity, target, o.mode == ComputeMode::kF32 ? "f32" : "native",
+                                 o.quant, o.kv_cache, o.max_batch, o.max_seq, o.max_tokens,
+                                 passes));
+}
+
+}  // namespace ingot

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "builder/checkpoint.h"
+#include "compile/compile.h"
+#include "device/device.h"
+#include "plan/engine_info.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ingot {
+
+struct BuildOptions {
+  ComputeMode mode = ComputeMode::kNative;
+  std::string quant = "none";     // a quant/ format for float weights, or "none"
+  std::string kv_cache = "auto";  // dtype of the KV cache, or "auto"
+  std::int64_t max_batch = 8;     // sequences of a step
+  std::int64_t max_seq = 0;       // 0: the model's own, at most 8,192
+  std::int64_t max_tokens = 512;  // tokens of a step
+  std::vector<std::string> skip_passes;
+  // Part of the whole done, [0, 1], and what is being done.
+  std::function<void(double, const std::string&)> progress;
+};
+
+// The compiled model before its weights are written.
+struct BuiltModel {
+  EngineInfo info;
+  Compiled compiled;
+};
+
+// Config and slot types to graph to plan. Reads no weights.
+BuiltModel compile_checkpoint(const Checkpoint& checkpoint, const Device& device,
+                              const BuildOptions& options);
+
+// Packs the weights one at a time (host peak: a few times the largest tensor) and writes the
+// engine; all or nothing.
+void write_engine(const Checkpoint& checkpoint, const Device& device, const BuildOptions& options,
+                  BuiltModel model, const std::filesystem::path& path);
+
+// Where the bytes go when this plan runs on this device with a KV pool of `kv_pages`.
+struct MemoryNeeds {
+  std::uint64_t weights = 0;
+  std::uint64_t activations = 0;  // arena: inputs included
+  std::uint64_t workspace = 0;
+  std::uint64_t page = 0;  // one page of every layer
+  std::uint64_t fixed() const { return weights + activations + workspace; }
+};
+MemoryNeeds memory_needs(const Plan& plan, const Device& device);
+
+// Name of an engine in the cache: what its contents depend on, hashed.
+std::string engine_cache_key(const std::string& checkpoint_identity, const std::string& target,
+                             const BuildOptions& options);
+
+}  // namespace ingot

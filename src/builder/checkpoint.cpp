@@ -1,0 +1,253 @@
+#include "builder/checkpoint.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "builder/checkpoint_text.h"
+#include "formats/gguf.h"
+#include "formats/hf_config.h"
+#include "formats/safetensors.h"
+#include "formats/torch_pth.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+
+namespace ingot {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// "model.layers.7.x" against "model.layers.{L}.x": the slot with the number put in, or nothing.
+std::optional<std::string> match(const NameRule& rule, std::string_view name) {
+  const auto hole = rule.source.find("{L}");
+  if (hole == std::string_view::npos) {
+    if (name != rule.source) return std::nullopt;
+    return std::string(rule.slot);
+  }
+  const std::string_view before = rule.source.substr(0, hole);
+  const std::string_view after = rule.source.substr(hole + 3);
+  if (name.size() <= before.size() + after.size() || !name.starts_with(before) ||
+      !name.ends_with(after))
+    return std::nullopt;
+  const std::string_view number =
+      name.substr(before.size(), name.size() - before.size() - after.size());
+  int layer = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), layer);
+  // "07" is another name than "7".
+  if (error != std::errc() || end != number.data() + number.size() ||
+      std::to_string(layer) != number)
+    return std::nullopt;
+  std::string slot(rule.slot);
+  if (const auto at = slot.find("{L}"); at != std::string::npos) slot.replace(at, 3, number);
+  return slot;
+}
+
+// Buffers that frameworks save beside the weights: nothing to compute with.
+bool is_harmless(const SourceTensor& t) {
+  return t.shape.elements() == 0 || t.shape.rank() == 0 || t.dtype == "BOOL" || t.dtype == "bool";
+}
+
+void match_tensors(Checkpoint& c, Dialect dialect) {
+  const std::vector<SlotSpec> specs = c.family->slots(c.config);
+  std::map<std::string, const SlotSpec*, std::less<>> wanted;
+  for (const SlotSpec& spec : specs) wanted[spec.name] = &spec;
+  for (const SourceTensor& tensor : c.source->tensors()) {
+    std::optional<std::string> slot;
+    for (const NameRule& rule : c.family->names(dialect))
+      if ((slot = match(rule, tensor.name))) break;
+    if (slot && slot->empty()) continue;
+    if (slot && *slot == "rope.divisors") {
+      c.slots[*slot] = &tensor;
+      continue;
+    }
+    if (slot && *slot == "head" && wanted.find("head") == wanted.end()) {
+      c.notices.push_back(fmt::format(
+          "{} is not used: the configuration ties the head to the embedding", tensor.name));
+      continue;
+    }
+    const auto spec = slot ? wanted.find(*slot) : wanted.end();
+    if (spec == wanted.end()) {
+      if (!is_harmless(tensor))
+        fail(ErrorCode::kBadInput,
+             "[checkpoint.tensor] {}: {} {} has no place in a {} model of {} layers",
+             tensor.file.string(), tensor.name, to_string(tensor.shape), c.family->name,
+             c.config.layers);
+      c.notices.push_back(fmt::format("{} {} is not used", tensor.name, to_string(tensor.shape)));
+      continue;
+    }
+    require_format(tensor);
+    if (tensor.shape != spec->second->shape)
+      fail(ErrorCode::kBadInput,
+           "[checkpoint.tensor] {}: {} is {}, wanted {} from the configuration",
+           tensor.file.string(), tensor.name, to_string(tensor.shape),
+           to_string(spec->second->shape));
+    if (!c.slots.emplace(*slot, &tensor).second)
+      fail(ErrorCode::kBadInput, "[checkpoint.tensor] {}: {} fills {}, which {} fills already",
+           tensor.file.string(), tensor.name, *slot, c.slots[*slot]->name);
+  }
+  for (const SlotSpec& spec : specs) {
+    if (spec.presence != Presence::kRequired || c.slots.find(spec.name) != c.slots.end()) continue;
+    std::string source = spec.name;
+    for (const NameRule& rule : c.family->names(dialect)) {
+      const std::string slot(rule.slot);
+      if (slot == spec.name) source = rule.source;
+    }
+    fail(ErrorCode::kBadInput, "[checkpoint.tensor] {}: {} {} is missing{}",
+         c.source->path().string(), source, to_string(spec.shape),
+         spec.name == "head"
+             ? " and the configuration does not tie it to the embedding (tie_word_embeddings)"
+             : "");
+  }
+}
+
+std::vector<double> floats_of(const SourceTensor& tensor) {
+  const WeightFormat& format = require_format(tensor);
+  std::vector<std::byte> scratch;
+  const auto bytes = contiguous_bytes(tensor, scratch);
+  std::vector<float> values(static_cast<std::size_t>(tensor.shape.elements()));
+  format.dequantize_row(bytes.data(), tensor.shape.elements(), values.data());
+  return {values.begin(), values.end()};
+}
+
+Checkpoint open_gguf_checkpoint(const fs::path& path) {
+  Checkpoint c;
+  auto source = open_gguf(path);
+  const GgufMetadata& metadata = source->metadata();
+  c.family = &family_for_gguf(metadata.require_text("general.architecture"));
+  c.config = c.family->from_gguf(metadata);
+  if (c.config.vocab == 0) c.config.vocab = source->require("token_embd.weight").shape[0];
+  c.name = std::string(metadata.text("general.name").value_or(path.stem().string()));
+  read_gguf_text(metadata, c);
+  c.source = std::move(source);
+  match_tensors(c, Dialect::kGguf);
+  if (const auto it = c.slots.find("rope.divisors"); it != c.slots.end()) {
+    c.config.rope.divisors = floats_of(*it->second);
+    c.slots.erase(it);
+  }
+  return c;
+}
+
+Checkpoint open_hf_checkpoint(const fs::path& path) {
+  Checkpoint c;
+  HfConfig config = HfConfig::from_file(path / "config.json");
+  const auto architectures =
+      config.find_texts("architectures").value_or(std::vector<std::string>{});
+  if (architectures.size() != 1) config.refuse("architectures", "must name one architecture");
+  // Some multi-modal families keep the decoder's keys one level down.
+  const auto text_config = config.find_child("text_config");
+  c.family = &family_for_architecture(architectures[0]);
+  c.config = c.family->from_hf(text_config ? *text_config : config);
+  c.config.architecture = architectures[0];
+  c.name = fs::absolute(path).lexically_normal().filename().string();
+  if (c.name.empty())
+    c.name = fs::absolute(path).lexically_normal().parent_path().filename().string();
+  read_folder_text(path, c);
+  c.source = open_safetensors(path);
+  match_tensors(c, Dialect::kHuggingFace);
+  return c;
+}
+
+// Model-parallel shards split projections by rows or by columns. The embedding was split by columns
+// up to Llama 2 and by rows since; its rows tell which, since all shards together make the
+// vocabulary or each one does.
+int meta_axis(const SourceTensor& tensor, std::int64_t shards, std::int64_t vocab) {
+  const std::string& name = tensor.name;
+  if (name == "tok_embeddings.weight") return tensor.shape[0] * shards == vocab ? 0 : 1;
+  for (const char* rows :
+       {"wq.weight", "wk.weight", "wv.weight", "w1.weight", "w3.weight", "output.weight"})
+    if (name.ends_with(rows)) return 0;
+  for (const char* columns : {"wo.weight", "w2.weight"})
+    if (name.ends_with(columns)) return 1;
+  return -1;
+}
+
+std::unique_ptr<TensorSource> open_meta_shards(const fs::path& folder, std::int64_t vocab) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("consolidated.") && name.ends_with(".pth")) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  if (files.empty())
+    fail(ErrorCode::kBadInput, "[checkpoint] {}: params.json is there, consolidated.*.pth is not",
+         folder.string());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string wanted = fmt::format("consolidated.{:02}.pth", i);
+    if (files[i].filename() != wanted)
+      fail(ErrorCode::kBadInput, "[checkpoint] {}: {} is missing", folder.string(), wanted);
+  }
+  if (files.size() == 1) return open_torch_pth(files[0]);
+  std::vector<std::unique_ptr<TensorSource>> shards;
+  for (const fs::path& file : files) shards.push_back(open_torch_pth(file));
+  const auto count = static_cast<std::int64_t>(files.size());
+  // Where params.json leaves the vocabulary open (-1), the head tells: it is always split by rows.
+  if (vocab <= 0) vocab = shards[0]->require("output.weight").shape[0] * count;
+  return std::make_unique<ShardedSource>(
+      std::move(shards), [=](const SourceTensor& t) { return meta_axis(t, count, vocab); });
+}
+
+Checkpoint open_meta_checkpoint(const fs::path& path) {
+  Checkpoint c;
+  const HfConfig params = HfConfig::from_file(path / "params.json");
+  c.family = &family_for_meta();
+  c.source = open_meta_shards(path, params.find_integer("vocab_size").value_or(-1));
+  c.config = c.family->from_meta(params, *c.source);
+  c.name = fs::absolute(path).lexically_normal().filename().string();
+  read_folder_text(path, c);
+  match_tensors(c, Dialect::kMeta);
+  return c;
+}
+
+}  // namespace
+
+CheckpointKind checkpoint_kind(const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path, error))
+    fail(ErrorCode::kSystem, "[checkpoint] {}: no such file or folder", path.string());
+  if (fs::is_directory(path, error)) {
+    if (fs::exists(path / "config.json", error)) return CheckpointKind::kHuggingFace;
+    if (fs::exists(path / "params.json", error)) return CheckpointKind::kMeta;
+    fail(ErrorCode::kBadInput,
+         "[checkpoint] {}: neither config.json (Hugging Face) nor params.json (Meta) is in this "
+         "folder",
+         path.string());
+  }
+  if (path.extension() == ".gguf") return CheckpointKind::kGguf;
+  if (MappedFile(path).text().substr(0, 4) == "GGUF") return CheckpointKind::kGguf;
+  fail(ErrorCode::kBadInput, "[checkpoint] {}: neither a GGUF file nor a folder with a model",
+       path.string());
+}
+
+Checkpoint open_checkpoint(const fs::path& path) {
+  const CheckpointKind kind = checkpoint_kind(path);
+  Checkpoint c = kind == CheckpointKind::kGguf          ? open_gguf_checkpoint(path)
+                 : kind == CheckpointKind::kHuggingFace ? open_hf_checkpoint(path)
+                                                        : open_meta_checkpoint(path);
+  c.config.family = c.family->name;
+  c.identity = checkpoint_identity(path);
+  for (const std::int32_t id : c.config.eos_ids) c.end_ids.push_back(id);
+  std::sort(c.end_ids.begin(), c.end_ids.end());
+  c.end_ids.erase(std::unique(c.end_ids.begin(), c.end_ids.end()), c.end_ids.end());
+  return c;
+}
+
+std::string checkpoint_identity(const fs::path& path) {
+  std::vector<fs::path> files;
+  if (fs::is_directory(path)) {
+    for (const auto& entry : fs::directory_iterator(path))
+      if (entry.is_regular_file()) files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+  } else {
+    files.push_back(path);
+  }
+  std::string text = fs::weakly_canonical(path).string();
+  for (const fs::path& file : files)
+    text += fmt::format("\n{} {} {}", file.filename().string(), fs::file_size(file),
+                        fs::last_write_time(file).time_since_epoch().count());
+  return hash128_hex(text);
+}
+
+}  // namespace ingot

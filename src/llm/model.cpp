@@ -1,0 +1,232 @@
+#include "llm/model.h"
+
+#include "base/error.h"
+#include "llm/devices.h"
+#include "llm/resolve.h"
+#include "ops/ops.h"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+namespace ingot {
+
+namespace {
+
+// The process itself: code, heap, page tables, tokenizer.
+constexpr std::uint64_t kProcessBytes = std::uint64_t{40} << 20;
+
+CodeStore read_code(const EngineFile& file) {
+  CodeStore code;
+  for (const EngineBlob& blob : file.blobs()) {
+    if (!blob.name.starts_with("code/")) continue;
+    const auto bytes = file.bytes(blob);
+    code.put(blob.name.substr(5),
+             std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  }
+  return code;
+}
+
+// What the plan names must be what this Ingot can read and this device can run.
+void check_target(const Plan& plan, const DeviceInfo& device, const std::filesystem::path& path) {
+  if (plan.target != device.target)
+    fail(ErrorCode::kBadInput,
+         "[engine.target] {}: built for {}, this device is {}; choose --device or build again",
+         path.string(), plan.target, device.target);
+}
+
+std::string gib(std::uint64_t bytes) {
+  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+}  // namespace
+
+std::vector<MemoryRow> memory_table(const Plan& plan, const Device& device, std::int64_t kv_pages) {
+  const MemoryNeeds needs = memory_needs(plan, device);
+  const std::uint64_t pool = needs.page * static_cast<std::uint64_t>(kv_pages);
+  return {{"weights", needs.weights},     {"activations", needs.activations},
+          {"workspace", needs.workspace}, {"kv_pool", pool},
+          {"process", kProcessBytes},     {"total", needs.fixed() + pool + kProcessBytes}};
+}
+
+PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& device,
+                   const OpenOptions& options) {
+  const MemoryNeeds needs = memory_needs(plan, device);
+  const DeviceInfo here = device.info();
+  PoolSize size{.cap = options.memory, .fixed = needs.fixed() + kProcessBytes};
+  if (size.cap == 0) size.cap = here.free_memory / 20 * 19;
+  const std::int64_t per_sequence = (info.max_seq + plan.page_tokens - 1) / plan.page_tokens;
+  const std::int64_t wanted = per_sequence * std::max<std::int64_t>(1, options.sequences);
+  const std::uint64_t left = size.cap > size.fixed ? size.cap - size.fixed : 0;
+  size.pages = std::min<std::int64_t>(
+      wanted, static_cast<std::int64_t>(left / std::max<std::uint64_t>(1, needs.page)));
+  if (size.pages < 1)
+    fail(ErrorCode::kDoesNotFit,
+         "[memory] {} needs {} (weights {}, activations {}, workspace {}, process {}) and {} for "
+         "{} tokens of KV cache; the "
+         "cap is {}. Raise --memory, lower --max-batch or --max-seq, or quantise with --quant",
+         info.name, gib(size.fixed), gib(needs.weights), gib(needs.activations),
+         gib(needs.workspace), gib(kProcessBytes), gib(needs.page), plan.page_tokens,
+         gib(size.cap));
+  return size;
+}
+
+std::unique_ptr<Model> Model::open(const std::string& name, const OpenOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  std::unique_ptr<Model> model(new Model());
+  model->device_ = open_device(options.device, options.threads);
+  model->file_ = std::make_unique<EngineFile>(resolve_engine(name, *model->device_, options));
+  const Json& manifest = model->file_->manifest();
+  if (!manifest.contains("info") || !manifest.contains("plan"))
+    fail(ErrorCode::kBadInput, "[engine.manifest] {}: no info or plan; build the engine again",
+         model->file_->path().string());
+  model->info_ = engine_info_from_json(manifest.at("info"));
+  model->plan_ = plan_from_json(manifest.at("plan"), all_ops());
+  check_target(model->plan_, model->device_->info(), model->file_->path());
+  model->open_tokenizer();
+  model->open_executor(options);
+  model->open_seconds_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return model;
+}
+
+Model::~Model() = default;
+
+void Model::open_tokenizer() {
+  const EngineBlob* blob = file_->find_blob("tokenizer");
+  if (blob) tokenizer_.emplace(Tokenizer::open(file_->bytes(*blob)));
+}
+
+void Model::open_executor(const OpenOptions& options) {
+  const PoolSize pool = size_pool(plan_, info_, *device_, options);
+  const auto weights = file_->blob("weights");
+  Executor::Options run{.kv_pages = pool.pages, .progress = {}};
+  if (options.progress && !weights.empty())
+    run.progress = [&](std::uint64_t done) {
+      options.progress(static_cast<double>(done) / static_cast<double>(weights.size()),
+                       "loading weights");
+    };
+  executor_ = std::make_unique<Executor>(plan_, *device_, weights, read_code(*file_), run);
+  loop_ = std::make_unique<EngineLoop>(*executor_, info_, tokenizer_ ? &*tokenizer_ : nullptr);
+}
+
+const Tokenizer& Model::tokenizer() const {
+  if (!tokenizer_)
+    fail(ErrorCode::kBadInput,
+         "[model.tokenizer] {} has no tokenizer; give token ids, or build from a folder that has "
+         "one",
+         info_.name);
+  return *tokenizer_;
+}
+
+const ChatTemplate& Model::chat_template() {
+  if (chat_template_) return *chat_template_;
+  const EngineBlob* blob = file_->find_blob("chat_template");
+  if (!blob)
+    fail(ErrorCode::kBadInput, "[model.chat_template] {} has no chat template; prompt it with -p",
+         info_.name);
+  const auto bytes = file_->bytes(*blob);
+  ChatTemplateOptions options;
+  const auto add = [&](const char* key, std::optional<std::int32_t> id) {
+    if (id) options.special_tokens.emplace_back(key, tokenizer().token_text(*id));
+  };
+  add("bos_token", tokenizer().bos_id());
+  add("eos_token", tokenizer().eos_id());
+  add("pad_token", tokenizer().pad_id());
+  add("unk_token", tokenizer().unk_id());
+  chat_template_.emplace(ChatTemplate::parse(
+      {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, std::move(options)));
+  return *chat_template_;
+}
+
+SamplingParams Model::default_sampling() const {
+  SamplingParams p;
+  const GenerationDefaults& g = info_.generation;
+  p.temperature = g.temperature.value_or(1.0);
+  p.top_k = g.top_k.value_or(0);
+  p.top_p = g.top_p.value_or(1.0);
+  p.min_p = g.min_p.value_or(0.0);
+  p.repetition_penalty = g.repetition_penalty.value_or(1.0);
+  if (g.do_sample.has_value() && !*g.do_sample) p.temperature = 0;
+  return p;
+}
+
+std::vector<std::int32_t> Model::encode_prompt(std::string_view text) const {
+  return tokenizer().encode(text);
+}
+
+std::vector<std::int32_t> Model::encode_chat(const RenderedChat& chat) const {
+  // The template writes BOS itself; the post-processor's must not come a second time.
+  return tokenizer().encode(chat.text, {.add_special = false, .parse_special = true});
+}
+
+OutputEvent Model::generate(Request request,
+                            const std::function<bool(const OutputEvent&)>& on_event) {
+  const RequestId id = loop_->submit(std::move(request)).value_or_throw();
+  OutputEvent whole;
+  bool cancelled = false;
+  while (true) {
+    for (OutputEvent& event : loop_->step()) {
+      if (event.id != id) continue;
+      whole.text += event.text;
+      whole.tokens.insert(whole.tokens.end(), event.tokens.begin(), event.tokens.end());
+      whole.logprobs.insert(whole.logprobs.end(), event.logprobs.begin(), event.logprobs.end());
+      const bool go_on = !on_event || on_event(event);
+      if (event.finish != FinishReason::kRunning) {
+        event.text = std::move(whole.text);
+        event.tokens = std::move(whole.tokens);
+        event.logprobs = std::move(whole.logprobs);
+        return event;
+      }
+      if (!go_on && !cancelled) {
+        cancelled = true;
+        loop_->cancel(id);
+      }
+    }
+    check(loop_->has_work(), "a request vanished");
+  }
+}
+
+void Model::score(std::span<const std::int32_t> tokens, std::int64_t steps,
+                  const Executor::LogitSink& sink) {
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  if (count < 1) fail(ErrorCode::kRequest, "[score] no tokens");
+  for (const std::int32_t id : tokens)
+    if (id < 0 || id >= executor_->vocab())
+      fail(ErrorCode::kRequest, "[score] token {} is outside the vocabulary of {}", id,
+           executor_->vocab());
+  if (count > info_.max_seq)
+    fail(ErrorCode::kRequest, "[score] {} tokens; the context holds {}", count, info_.max_seq);
+  if (steps < 0 || steps >= count)
+    fail(ErrorCode::kRequest, "[score.steps] {}; wanted 0 to {}", steps, count - 1);
+  Scheduler scheduler({.max_tokens = plan_.max[Symbol::kTokens],
+                       .max_sequences = 1,
+                       .page_tokens = plan_.page_tokens,
+                       .kv_pages = executor_->kv_pages()});
+  if (!scheduler.fits(static_cast<std::size_t>(count) + 1))
+    fail(ErrorCode::kRequest, "[score] {} tokens; the KV cache holds {}", count,
+         executor_->kv_pages() * plan_.page_tokens - 1);
+  auto owned = std::make_unique<Sequence>();
+  owned->tokens.assign(tokens.begin(), tokens.end() - steps);
+  owned->prompt_tokens = owned->tokens.size();
+  owned->limit = static_cast<std::size_t>(count) + 1;
+  owned->rope_row = info_.rope_long_from > 0 && count > info_.rope_long_from;
+  Sequence& sequence = scheduler.add(std::move(owned));
+  std::int64_t done = 0;
+  while (done < count) {
+    ScheduledStep step = scheduler.next();
+    step.batch.rows.clear();
+    for (std::int64_t i = 0; i < step.batch.tokens(); ++i)
+      step.batch.rows.push_back(static_cast<std::int32_t>(i));
+    executor_->run(step.batch,
+                   [&](std::int64_t first, std::int64_t rows, std::span<const float> logits) {
+                     sink(done + first, rows, logits);
+                   });
+    scheduler.commit(step);
+    done += step.batch.tokens();
+    if (done >= static_cast<std::int64_t>(sequence.prompt_tokens) && done < count)
+      sequence.tokens.push_back(tokens[static_cast<std::size_t>(done)]);
+  }
+}
+
+}  // namespace ingot

@@ -1,0 +1,97 @@
+#pragma once
+
+#include "base/json.h"
+#include "base/result.h"
+#include "builder/build_engine.h"
+#include "device/device.h"
+#include "llm/open_options.h"
+#include "plan/engine_file.h"
+#include "plan/engine_info.h"
+#include "plan/plan.h"
+#include "runtime/engine_loop.h"
+#include "runtime/executor.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ingot {
+
+// An engine on a device, ready to answer: the facade that commands and servers use.
+class Model {
+ public:
+  // MODEL of the command line: folder, file, engine or hub name. Throws Error.
+  static std::unique_ptr<Model> open(const std::string& model, const OpenOptions& options);
+  ~Model();
+
+  const EngineInfo& info() const { return info_; }
+  const Plan& plan() const { return plan_; }
+  const EngineFile& file() const { return *file_; }
+  Device& device() { return *device_; }
+  Executor& executor() { return *executor_; }
+  EngineLoop& loop() { return *loop_; }
+  double open_seconds() const { return open_seconds_; }
+
+  bool has_tokenizer() const { return tokenizer_.has_value(); }
+  // Throws Error{kBadInput} when the checkpoint had none.
+  const Tokenizer& tokenizer() const;
+  // The template, parsed at first use. Throws Error{kBadInput}: none, or what is wrong with it and
+  // where.
+  const ChatTemplate& chat_template();
+
+  // generation_config.json's values over Ingot's own; greedy where the file says do_sample: false.
+  SamplingParams default_sampling() const;
+  // Ids of a plain prompt, with what the tokenizer puts before it.
+  std::vector<std::int32_t> encode_prompt(std::string_view text) const;
+  // Ids of a rendered chat: what users wrote never becomes a control token.
+  std::vector<std::int32_t> encode_chat(const RenderedChat& chat) const;
+
+  // One request to its end; `on_event` sees every event and may return false to cancel. Throws
+  // Error{kRequest} when the request is refused. Returns the last event, with text and tokens of
+  // the whole answer.
+  OutputEvent generate(Request request,
+                       const std::function<bool(const OutputEvent&)>& on_event = {});
+
+  // Logits of every token: sink gets [count, vocab] rows in order. The last `steps` tokens go one
+  // at a time through the cache. Throws Error{kRequest} for ids outside the vocabulary or a text
+  // longer than the context.
+  void score(std::span<const std::int32_t> tokens, std::int64_t steps,
+             const Executor::LogitSink& sink);
+
+ private:
+  Model() = default;
+  void open_tokenizer();
+  void open_executor(const OpenOptions& options);
+
+  std::unique_ptr<EngineFile> file_;
+  std::unique_ptr<Device> device_;
+  EngineInfo info_;
+  Plan plan_;
+  std::optional<Tokenizer> tokenizer_;
+  std::optional<ChatTemplate> chat_template_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<EngineLoop> loop_;
+  double open_seconds_ = 0;
+};
+
+// Rows of the memory table: weights, activations, workspace, KV pool, and their sum.
+std::vector<MemoryRow> memory_table(const Plan& plan, const Device& device, std::int64_t kv_pages);
+
+// Pages of the KV pool for `sequences` of the longest length, cut to what is left under the cap.
+// Throws Error{kDoesNotFit} with the numbers when not even one page of every layer fits.
+struct PoolSize {
+  std::int64_t pages = 0;
+  std::uint64_t cap = 0;    // what the whole may take
+  std::uint64_t fixed = 0;  // everything but the pool
+};
+PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& device,
+                   const OpenOptions& options);
+
+}  // namespace ingot

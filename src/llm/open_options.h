@@ -1,0 +1,27 @@
+#pragma once
+
+#include "builder/build_engine.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace ingot {
+
+// How a model is opened, wherever it comes from. Engines keep what they were built with; a build
+// setting that an engine contradicts is refused, never ignored.
+struct OpenOptions {
+  std::string device = "auto";
+  int threads = 0;           // 0: what the machine gives
+  std::uint64_t memory = 0;  // hard cap on everything, bytes; 0: what is free
+  std::int64_t sequences =
+      1;  // KV pool for so many sequences of max_seq at once, as far as it fits
+  BuildOptions build;
+  bool random_weights =
+      false;  // MODEL is a config.json (or a folder with one) whose weights are made up
+  std::string random_format = "bf16";
+  // Part done of what takes long (fetching, building, copying to a GPU) and what it is.
+  std::function<void(double, const std::string&)> progress;
+};
+
+}  // namespace ingot

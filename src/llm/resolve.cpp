@@ -1,0 +1,96 @@
+#include "llm/resolve.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "builder/checkpoint.h"
+#include "plan/engine_file.h"
+
+#include <cstdlib>
+
+namespace ingot {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+Checkpoint open_for(const std::string& model, const OpenOptions& options) {
+  const fs::path path = resolve_checkpoint(model, options);
+  if (options.random_weights)
+    return random_checkpoint(fs::is_directory(path) ? path / "config.json" : path,
+                             options.random_format);
+  Checkpoint checkpoint = open_checkpoint(path);
+  for (const std::string& notice : checkpoint.notices) log_info("{}", notice);
+  return checkpoint;
+}
+
+void build(const Checkpoint& checkpoint, const Device& device, const OpenOptions& options,
+           const fs::path& path) {
+  BuildOptions build = options.build;
+  build.progress = options.progress;
+  write_engine(checkpoint, device, build, compile_checkpoint(checkpoint, device, build), path);
+}
+
+std::string identity_of(const std::string& model, const OpenOptions& options) {
+  const fs::path path = resolve_checkpoint(model, options);
+  return checkpoint_identity(path) +
+         (options.random_weights ? " random " + options.random_format : "");
+}
+
+// Letters that are safe in a file name.
+std::string plain_name(std::string name) {
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-' && c != '_') c = '_';
+  return name.substr(0, 64);
+}
+
+}  // namespace
+
+fs::path cache_folder() {
+  if (const char* own = std::getenv("INGOT_CACHE"); own && *own) return own;
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return fs::path(xdg) / "ingot";
+  const char* home = std::getenv("HOME");
+  return fs::path(home && *home ? home : "/tmp") / ".cache" / "ingot";
+}
+
+fs::path resolve_checkpoint(const std::string& model, const OpenOptions& options) {
+  std::error_code error;
+  if (fs::exists(model, error)) return model;
+  static_cast<void>(options);
+  fail(ErrorCode::kSystem, "[model] {}: no such file or folder", model);
+}
+
+void build_engine_file(const std::string& model, const Device& device, const OpenOptions& options,
+                       const fs::path& path) {
+  if (EngineFile::is_engine(model))
+    fail(ErrorCode::kUsage, "[build] {} is an engine already", model);
+  build(open_for(model, options), device, options, path);
+}
+
+fs::path resolve_engine(const std::string& model, const Device& device,
+                        const OpenOptions& options) {
+  std::error_code error;
+  if (fs::is_regular_file(model, error) && EngineFile::is_engine(model)) return model;
+  const fs::path folder = cache_folder() / "engines";
+  const std::string key =
+      engine_cache_key(identity_of(model, options), device.info().target, options.build);
+  const fs::path path =
+      folder / (plain_name(fs::path(model).stem().string()) + "-" + key.substr(0, 16) + ".ingot");
+  if (fs::exists(path, error)) {
+    try {
+      const EngineFile whole(path);  // header and tables
+      return path;
+    } catch (const Error& e) {
+      log_warning("{}; building it again", e.message());
+    }
+  }
+  fs::create_directories(folder, error);
+  if (error)
+    fail(ErrorCode::kSystem,
+         "[cache] {}: {}; set INGOT_CACHE to a folder that can be written, or `ingot build` to a "
+         "file",
+         folder.string(), error.message());
+  build(open_for(model, options), device, options, path);
+  return path;
+}
+
+}  // namespace ingot

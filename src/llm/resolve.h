@@ -1,0 +1,27 @@
+#pragma once
+
+#include "device/device.h"
+#include "llm/open_options.h"
+
+#include <filesystem>
+#include <string>
+
+namespace ingot {
+
+// The engine for MODEL on `device`: MODEL itself when it is one, otherwise the cached engine of the
+// checkpoint, built now if it is not there yet. Hub names are fetched first. A cache that cannot be
+// written is Error{kSystem} that says where.
+std::filesystem::path resolve_engine(const std::string& model, const Device& device,
+                                     const OpenOptions& options);
+
+// The checkpoint that MODEL names: a path that exists wins over a hub name.
+std::filesystem::path resolve_checkpoint(const std::string& model, const OpenOptions& options);
+
+// Builds MODEL into `path`. Returns what `plan` would say.
+void build_engine_file(const std::string& model, const Device& device, const OpenOptions& options,
+                       const std::filesystem::path& path);
+
+// INGOT_CACHE, else XDG_CACHE_HOME/ingot, else ~/.cache/ingot.
+std::filesystem::path cache_folder();
+
+}  // namespace ingot
