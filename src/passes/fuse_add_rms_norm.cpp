@@ -1,36 +1,31 @@
-#include "ops/attrs.h"
+#include "ir/pattern.h"
 #include "ops/ops.h"
-#include "passes/graph_edit.h"
 #include "passes/pass.h"
 
 namespace ingot {
 
 // h = add(x, y); n = rms_norm(h)  ->  (h, n) = add_rms_norm(x, y). h lives on as the residual.
 bool fuse_add_rms_norm(Graph& graph, PassContext& context) {
-  bool changed = false;
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    if (!is_op(graph.nodes[n], "rms_norm")) continue;
-    const ValueId sum = graph.nodes[n].operands[0];
-    Node* add = producer_as(graph, sum, "add");
-    if (!add) continue;
-    const std::vector<ValueId> operands = {add->operands[0], add->operands[1],
-                                           graph.nodes[n].operands[1]};
-    if (graph.type(operands[0]) != graph.type(operands[1]) ||
-        !context.supports(graph, "add_rms_norm", graph.nodes[n].attrs,
-                          operand_types(graph, operands)))
-      continue;
-    Node fused{.op = &op("add_rms_norm"),
-               .attrs = graph.nodes[n].attrs,
-               .operands = operands,
-               .results = {sum, graph.nodes[n].results[0]}};
-    // In the place of the add: the sum's other readers may stand before the norm.
-    *add = std::move(fused);
-    graph.nodes[n].op = nullptr;
-    graph.value(add->results[1]).producer = graph.value(sum).producer;
-    changed = true;
-  }
-  if (changed) graph.compact();
-  return changed;
+  using namespace pattern;
+  const Rule rule = {
+      .name = "add_rms_norm",
+      .roots = {node("rms_norm",
+                     {node("add", {any("x"), any("y")}).as("sum").may_escape(), weight("w")})
+                    .call("norm")},
+      .where =
+          [&context](const Match& m) {
+            const std::vector<ValueType> types = {m.type("x"), m.type("y"), m.type("w")};
+            return types[0] == types[1] &&
+                   context.supports(*m.graph, "add_rms_norm", m.call("norm").attrs, types);
+          },
+      .build =
+          [](Rewrite& r) {
+            const auto made =
+                r.emit(op("add_rms_norm"), r.call("norm").attrs, {r["x"], r["y"], r["w"]});
+            r.replace("sum", made[0]);
+            r.replace_root(made[1]);
+          }};
+  return rewrite(graph, rule) > 0;
 }
 
 }  // namespace ingot
