@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "builder/checkpoint.h"
+#include "builder/hub.h"
 #include "plan/engine_file.h"
 
 #include <cstdlib>
@@ -55,8 +56,15 @@ fs::path cache_folder() {
 fs::path resolve_checkpoint(const std::string& model, const OpenOptions& options) {
   std::error_code error;
   if (fs::exists(model, error)) return model;
-  static_cast<void>(options);
-  fail(ErrorCode::kSystem, "[model] {}: no such file or folder", model);
+  if (!parse_hub_name(model))
+    fail(ErrorCode::kSystem, "[model] {}: no such file or folder, and not a hub name (org/name)",
+         model);
+  return fetch_from_hub(model, HubOptions::from_environment(), [&](const HubProgress& p) {
+    if (options.progress && p.total > 0)
+      options.progress(static_cast<double>(p.bytes) / static_cast<double>(p.total),
+                       "fetching " + std::string(p.file));
+    return true;
+  });
 }
 
 void build_engine_file(const std::string& model, const Device& device, const OpenOptions& options,

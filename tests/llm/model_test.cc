@@ -1,0 +1,194 @@
+#include "llm/model.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "formats/npy.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kModels = fs::path(INGOT_FIXTURES) / "models";
+
+// A cache of the test's own, gone with it.
+class ModelTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    cache_ = fs::temp_directory_path() / ("ingot_model_test." + std::to_string(getpid()));
+    fs::create_directories(cache_);
+    setenv("INGOT_CACHE", cache_.c_str(), 1);
+  }
+  void TearDown() override { fs::remove_all(cache_); }
+
+  static OpenOptions options(ComputeMode mode, std::int64_t batch = 4) {
+    OpenOptions o;
+    o.device = "cpu";
+    o.threads = 2;
+    o.sequences = batch;
+    o.build.mode = mode;
+    o.build.max_batch = batch;
+    return o;
+  }
+
+  static std::vector<std::int32_t> tokens_of(const std::string& name, const char* key) {
+    const Json json = parse_json(read_file(kModels / name / "tokens.json"), "tokens.json");
+    return json.at(key).get<std::vector<std::int32_t>>();
+  }
+
+  static std::vector<float> score(Model& model, std::span<const std::int32_t> tokens,
+                                  std::int64_t steps) {
+    std::vector<float> all;
+    model.score(
+        tokens, steps, [&](std::int64_t first, std::int64_t count, std::span<const float> rows) {
+          EXPECT_EQ(static_cast<std::size_t>(first) * static_cast<std::size_t>(model.info().vocab),
+                    all.size());
+          EXPECT_EQ(rows.size(), static_cast<std::size_t>(count * model.info().vocab));
+          all.insert(all.end(), rows.begin(), rows.end());
+        });
+    return all;
+  }
+
+  fs::path cache_;
+};
+
+std::vector<std::int32_t> joined(std::vector<std::int32_t> a, const std::vector<std::int32_t>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+TEST_F(ModelTest, LogitsEqualTheFrozenOnesWholeAndInSteps) {
+  for (const auto& folder : fs::directory_iterator(kModels)) {
+    const std::string name = folder.path().filename();
+    if (!fs::exists(folder.path() / "logits.npy")) continue;
+    SCOPED_TRACE(name);
+    const auto model = Model::open(folder.path(), options(ComputeMode::kF32));
+    const auto tokens = joined(tokens_of(name, "prompt"), tokens_of(name, "continuation"));
+    const NpyArray frozen = read_npy(folder.path() / "logits.npy");
+    const auto wanted = frozen.as<float>();
+    for (const std::int64_t steps : {0, 16}) {
+      const std::vector<float> got = score(*model, tokens, steps);
+      ASSERT_EQ(got.size(), wanted.size());
+      float worst = 0;
+      for (std::size_t i = 0; i < got.size(); ++i)
+        worst = std::max(worst, std::abs(got[i] - wanted[i]));
+      EXPECT_LT(worst, 1e-4f) << "steps " << steps;
+    }
+  }
+}
+
+TEST_F(ModelTest, ArenaIsTakenToTheByte) {
+  const auto model = Model::open(kModels / "llama", options(ComputeMode::kNative));
+  EXPECT_EQ(model->executor().arena_bytes(), model->plan().arena_bytes);
+  const MemoryNeeds needs = memory_needs(model->plan(), model->device());
+  EXPECT_EQ(model->executor().kv_bytes(),
+            needs.page * static_cast<std::uint64_t>(model->executor().kv_pages()));
+}
+
+TEST_F(ModelTest, GreedyTextIsTheFrozenContinuation) {
+  for (const char* name : {"llama", "mistral", "qwen2"}) {
+    SCOPED_TRACE(name);
+    const auto model = Model::open(kModels / name, options(ComputeMode::kF32));
+    const auto wanted = tokens_of(name, "continuation");
+    const OutputEvent answer =
+        model->generate({.prompt = tokens_of(name, "prompt"),
+                         .sampling = {.temperature = 0, .max_tokens = 16, .ignore_eos = true}});
+    EXPECT_EQ(answer.tokens, wanted);
+    EXPECT_EQ(answer.finish, FinishReason::kLength);
+    EXPECT_EQ(answer.usage.completion_tokens, 16);
+  }
+}
+
+// The promise: a request gives the same tokens and log-probabilities alone and in any company.
+TEST_F(ModelTest, ABatchGivesWhatEachRequestGivesAlone) {
+  const auto model = Model::open(kModels / "llama", options(ComputeMode::kNative));
+  const auto prompt = tokens_of("llama", "prompt");
+  std::vector<Request> requests;
+  for (std::size_t n : {1, 5, 17, 30, 37, 2}) {
+    Request r{.prompt = {prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(n)}};
+    r.sampling = {.temperature = n % 2 == 0 ? 0.0 : 1.0,
+                  .seed = n,
+                  .max_tokens = 12,
+                  .ignore_eos = true,
+                  .logprobs = 3};
+    requests.push_back(r);
+  }
+  std::vector<OutputEvent> alone;
+  for (const Request& r : requests) alone.push_back(model->generate(r));
+
+  std::map<RequestId, std::size_t> index;
+  std::vector<OutputEvent> together(requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    index[model->loop().submit(requests[i]).value_or_throw()] = i;
+  while (model->loop().has_work()) {
+    for (const OutputEvent& e : model->loop().step()) {
+      OutputEvent& whole = together[index.at(e.id)];
+      whole.tokens.insert(whole.tokens.end(), e.tokens.begin(), e.tokens.end());
+      whole.logprobs.insert(whole.logprobs.end(), e.logprobs.begin(), e.logprobs.end());
+      whole.text += e.text;
+    }
+    model->loop().scheduler().check_integrity();
+  }
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(together[i].tokens, alone[i].tokens) << i;
+    EXPECT_EQ(together[i].text, alone[i].text) << i;
+    ASSERT_EQ(together[i].logprobs.size(), alone[i].logprobs.size());
+    for (std::size_t t = 0; t < alone[i].logprobs.size(); ++t)
+      EXPECT_EQ(together[i].logprobs[t].logprob, alone[i].logprobs[t].logprob) << i << " " << t;
+  }
+  EXPECT_EQ(model->loop().scheduler().pool().free_pages(), model->executor().kv_pages());
+}
+
+TEST_F(ModelTest, ThreadsAndChunksDoNotChangeABit) {
+  const auto tokens = joined(tokens_of("mistral", "prompt"), tokens_of("mistral", "continuation"));
+  std::vector<std::vector<float>> results;
+  for (const auto& [threads, max_tokens] :
+       std::vector<std::pair<int, int>>{{1, 512}, {2, 512}, {3, 5}, {2, 1}}) {
+    OpenOptions o = options(ComputeMode::kNative, 1);
+    o.threads = threads;
+    o.build.max_tokens = max_tokens;
+    const auto model = Model::open(kModels / "mistral", o);
+    results.push_back(score(*model, tokens, 0));
+  }
+  for (std::size_t i = 1; i < results.size(); ++i) EXPECT_EQ(results[i], results[0]) << i;
+}
+
+TEST_F(ModelTest, RefusesWhatCannotRun) {
+  const auto model = Model::open(kModels / "llama", options(ComputeMode::kNative));
+  const auto refused = [&](Request r) {
+    const auto result = model->loop().submit(std::move(r));
+    return !result.ok() && result.error().code() == ErrorCode::kRequest;
+  };
+  EXPECT_TRUE(refused({}));
+  EXPECT_TRUE(refused({.prompt = {-1}}));
+  EXPECT_TRUE(refused({.prompt = {320}}));
+  EXPECT_TRUE(refused({.prompt = std::vector<std::int32_t>(64, 1)}));
+  EXPECT_TRUE(refused({.prompt = {1}, .sampling = {.top_p = 2}}));
+  EXPECT_FALSE(model->loop().has_work());
+  OpenOptions small = options(ComputeMode::kNative);
+  small.memory = 1 << 20;
+  try {
+    Model::open(kModels / "llama", small);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::kDoesNotFit);
+  }
+}
+
+TEST_F(ModelTest, ADamagedEngineInTheCacheIsBuiltAgain) {
+  const OpenOptions o = options(ComputeMode::kNative);
+  const fs::path engine = Model::open(kModels / "llama", o)->file().path();
+  fs::resize_file(engine, fs::file_size(engine) - 100);
+  EXPECT_NO_THROW(Model::open(kModels / "llama", o));
+}
+
+}  // namespace
+}  // namespace ingot
