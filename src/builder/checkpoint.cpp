@@ -145,7 +145,11 @@ Checkpoint open_hf_checkpoint(const fs::path& path) {
   if (c.name.empty())
     c.name = fs::absolute(path).lexically_normal().parent_path().filename().string();
   read_folder_text(path, c);
-  c.source = open_safetensors(path);
+  const bool safetensors =
+      fs::exists(path / "model.safetensors") || fs::exists(path / "model.safetensors.index.json");
+  const bool torch =
+      fs::exists(path / "pytorch_model.bin") || fs::exists(path / "pytorch_model.bin.index.json");
+  c.source = safetensors || !torch ? open_safetensors(path) : open_torch_folder(path);
   match_tensors(c, Dialect::kHuggingFace);
   return c;
 }

@@ -24,4 +24,8 @@ TorchContents parse_torch_pth(std::span<const std::byte> bytes, const std::files
 
 std::unique_ptr<TensorSource> open_torch_pth(const std::filesystem::path& path);
 
+// A folder's pytorch_model.bin, or the shards that pytorch_model.bin.index.json names. Index and
+// shards must agree, as for safetensors.
+std::unique_ptr<TensorSource> open_torch_folder(const std::filesystem::path& folder);
+
 }  // namespace ingot

@@ -98,6 +98,8 @@ void Model::open_tokenizer() {
 }
 
 void Model::open_executor(const OpenOptions& options) {
+  PreparedKernels kernels = prepare_kernels(plan_, *device_, read_code(*file_));
+  plan_.workspace_bytes = kernels.workspace_bytes;  // of this device; the builder's was of its own
   const PoolSize pool = size_pool(plan_, info_, *device_, options);
   const auto weights = file_->blob("weights");
   Executor::Options run{.kv_pages = pool.pages, .progress = {}};
@@ -106,7 +108,7 @@ void Model::open_executor(const OpenOptions& options) {
       options.progress(static_cast<double>(done) / static_cast<double>(weights.size()),
                        "loading weights");
     };
-  executor_ = std::make_unique<Executor>(plan_, *device_, weights, read_code(*file_), run);
+  executor_ = std::make_unique<Executor>(plan_, *device_, weights, std::move(kernels), run);
   loop_ = std::make_unique<EngineLoop>(*executor_, info_, tokenizer_ ? &*tokenizer_ : nullptr);
 }
 

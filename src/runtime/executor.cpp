@@ -14,44 +14,50 @@ struct Executor::Step {
   std::vector<std::byte*> results;
 };
 
+PreparedKernels prepare_kernels(const Plan& plan, const Device& device, CodeStore code) {
+  PreparedKernels prepared;
+  for (const PlanStep& step : plan.steps) {
+    KernelOrReason answer = device.find_kernel(step_call(plan, step), code);
+    if (const auto* reason = std::get_if<std::string>(&answer))
+      fail(ErrorCode::kBadInput,
+           "[engine.{}] this device has no kernel: {}; build the engine for it", step.op, *reason);
+    prepared.kernels.push_back(std::move(std::get<std::unique_ptr<Kernel>>(answer)));
+    prepared.workspace_bytes = std::max<std::uint64_t>(prepared.workspace_bytes,
+                                                       prepared.kernels.back()->workspace_bytes());
+  }
+  return prepared;
+}
+
 Executor::Executor(const Plan& plan, Device& device, std::span<const std::byte> weights,
-                   CodeStore code, const Options& options)
+                   PreparedKernels kernels, const Options& options)
     : plan_(plan), device_(device), kv_pages_(options.kv_pages) {
+  if (weights.size() < plan.weight_bytes())
+    fail(ErrorCode::kBadInput,
+         "[engine.weights] {} bytes, the plan wants {}; build the engine again", weights.size(),
+         plan.weight_bytes());
   vocab_ = plan.logits.type.dims.at(1).offset;
-  prepare(weights, std::move(code), options);
+  stream_ = device.make_stream();
+  weights_ = device.place_weights(weights, options.progress);
+  arena_ = device.allocate(plan.arena_bytes, "activations");
+  workspace_ = device.allocate(kernels.workspace_bytes, "workspace");
+  for (const PlanState& state : plan.states)
+    states_.push_back(device.allocate(
+        device.page_bytes(state.spec, plan.page_tokens) * static_cast<std::size_t>(kv_pages_),
+        state.name));
+  bind(std::move(kernels));
+  host_logits_.resize(static_cast<std::size_t>(plan.max[Symbol::kRows] * vocab_));
 }
 
 Executor::~Executor() = default;
 
-void Executor::prepare(std::span<const std::byte> weights, CodeStore code, const Options& options) {
-  if (weights.size() < plan_.weight_bytes())
-    fail(ErrorCode::kBadInput,
-         "[engine.weights] {} bytes, the plan wants {}; build the engine again", weights.size(),
-         plan_.weight_bytes());
-  stream_ = device_.make_stream();
-  weights_ = device_.place_weights(weights, options.progress);
-  arena_ = device_.allocate(plan_.arena_bytes, "activations");
-  workspace_ = device_.allocate(std::max<std::uint64_t>(256, plan_.workspace_bytes), "workspace");
-  for (const PlanState& state : plan_.states)
-    states_.push_back(device_.allocate(
-        device_.page_bytes(state.spec, plan_.page_tokens) * static_cast<std::size_t>(kv_pages_),
-        state.name));
-  for (const PlanStep& planned : plan_.steps) {
-    KernelOrReason answer = device_.find_kernel(step_call(plan_, planned), code);
-    if (const auto* reason = std::get_if<std::string>(&answer))
-      fail(ErrorCode::kBadInput,
-           "[engine.{}] this device has no kernel: {}; build the engine for it", planned.op,
-           *reason);
-    Step step{.kernel = std::move(std::get<std::unique_ptr<Kernel>>(answer)),
-              .operands = {},
-              .results = {}};
-    check(step.kernel->workspace_bytes() <= std::max<std::uint64_t>(256, plan_.workspace_bytes),
-          "a kernel wants more workspace than planned");
-    for (const PlanOperand& o : planned.operands) step.operands.push_back(address(o));
-    for (const PlanOperand& o : planned.results) step.results.push_back(address(o));
+void Executor::bind(PreparedKernels kernels) {
+  check(kernels.kernels.size() == plan_.steps.size(), "a kernel for every step");
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    Step step{.kernel = std::move(kernels.kernels[i]), .operands = {}, .results = {}};
+    for (const PlanOperand& o : plan_.steps[i].operands) step.operands.push_back(address(o));
+    for (const PlanOperand& o : plan_.steps[i].results) step.results.push_back(address(o));
     steps_.push_back(std::move(step));
   }
-  host_logits_.resize(static_cast<std::size_t>(plan_.max[Symbol::kRows] * vocab_));
 }
 
 std::byte* Executor::address(const PlanOperand& operand) const {
@@ -124,6 +130,10 @@ void Executor::run(const Batch& batch, const LogitSink& sink) {
 
 std::uint64_t Executor::arena_bytes() const {
   return arena_->bytes();
+}
+
+std::uint64_t Executor::workspace_bytes() const {
+  return workspace_->bytes();
 }
 
 std::uint64_t Executor::kv_bytes() const {

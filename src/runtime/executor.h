@@ -13,6 +13,16 @@
 
 namespace ingot {
 
+// A kernel for every step of a plan, before any memory is taken. What they need as workspace
+// depends on the device at hand (its threads, its units), so it is asked here and not read from the
+// plan.
+struct PreparedKernels {
+  std::vector<std::unique_ptr<Kernel>> kernels;  // by step
+  std::uint64_t workspace_bytes = 0;
+};
+// Throws Error{kBadInput} naming the op for which the device has no kernel.
+PreparedKernels prepare_kernels(const Plan& plan, const Device& device, CodeStore code);
+
 // Runs a plan on a device: owns the arena, the workspace and the KV pages, all taken once at
 // construction.
 class Executor {
@@ -21,11 +31,9 @@ class Executor {
     std::int64_t kv_pages = 0;                    // pages of every layer
     std::function<void(std::uint64_t)> progress;  // bytes of weights placed
   };
-  // `code` holds the engine's device code; `weights` is its weight section, and outlives the
-  // executor. Throws Error{kBadInput} naming the op when the device has no kernel for a step,
-  // Error{kDoesNotFit}.
-  Executor(const Plan& plan, Device& device, std::span<const std::byte> weights, CodeStore code,
-           const Options& options);
+  // `weights` is the engine's weight section, and outlives the executor. Throws Error{kDoesNotFit}.
+  Executor(const Plan& plan, Device& device, std::span<const std::byte> weights,
+           PreparedKernels kernels, const Options& options);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -43,11 +51,12 @@ class Executor {
   std::int64_t vocab() const { return vocab_; }
   // What was taken from the device, by purpose; weights placed in a mapping count too.
   std::uint64_t arena_bytes() const;
+  std::uint64_t workspace_bytes() const;
   std::uint64_t kv_bytes() const;
 
  private:
   struct Step;
-  void prepare(std::span<const std::byte> weights, CodeStore code, const Options& options);
+  void bind(PreparedKernels kernels);
   std::byte* address(const PlanOperand& operand) const;
   void upload(const Batch& batch);
   void upload_input(std::string_view name, std::span<const std::int32_t> values);

@@ -88,6 +88,7 @@ TEST_F(ModelTest, LogitsEqualTheFrozenOnesWholeAndInSteps) {
 TEST_F(ModelTest, ArenaIsTakenToTheByte) {
   const auto model = Model::open(kModels / "llama", options(ComputeMode::kNative));
   EXPECT_EQ(model->executor().arena_bytes(), model->plan().arena_bytes);
+  EXPECT_EQ(model->executor().workspace_bytes(), model->plan().workspace_bytes);
   const MemoryNeeds needs = memory_needs(model->plan(), model->device());
   EXPECT_EQ(model->executor().kv_bytes(),
             needs.page * static_cast<std::uint64_t>(model->executor().kv_pages()));
