@@ -156,7 +156,8 @@ OpTolerance op_tolerance(std::string_view op, ComputeMode mode, DType dtype, boo
   if (op == "linear") {
     // 8-bit activations: steps of max|x| / 127 in a group, about 0.8 % of a product's rms for
     // normal numbers, five times that at most; a gate multiplies two such products.
-    if (native && quantised) return {.relative = 2 * unit, .max = 0.25, .rms = 0.03};
+    if (mode == ComputeMode::kNative && quantised)  // also where activations are kept in f32
+      return {.relative = 2 * unit, .max = 0.25, .rms = 0.03};
     if (native) return {.relative = unit, .max = 2 * unit, .rms = unit / 2};
     return {.relative = 1e-5, .max = 2e-5, .rms = 3e-6};
   }
