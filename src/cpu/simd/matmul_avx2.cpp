@@ -82,14 +82,14 @@ float largest_of_row(const float* x, int64_t k) {
 }
 
 struct Rounded {
-  __m256i bytes;  // 32 s8, ascending k
-  int low, high;  // sums of k 0-15 and 16-31
+  __m256i bytes;      // 32 s8, ascending k
+  int64_t low, high;  // sums of k 0-15 and 16-31; 64 bits, for what NaN rounds to
 };
 inline Rounded round_group(const Group& g, float inverse) {
   const __m256 inv = _mm256_set1_ps(inverse);
   __m256i n[4];
   for (int i = 0; i < 4; ++i) n[i] = _mm256_cvtps_epi32(_mm256_mul_ps(g.v[i], inv));
-  const auto total = [](__m256i a, __m256i b) {
+  const auto total = [](__m256i a, __m256i b) -> int64_t {
     const __m256i s = _mm256_add_epi32(a, b);
     return reduce_add(_mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1)));
   };
@@ -143,10 +143,10 @@ void quantise_token(const QuantiseCall& call, int token) {
     else
       put_bytes(q, tokens, r.bytes);
     q += 32 * tokens * (pairs ? 2 : 1);
-    const int sums[2] = {f.group == 16 ? r.low : r.low + r.high, r.high};
+    const int64_t sums[2] = {f.group == 16 ? r.low : r.low + r.high, r.high};
     total += r.low + r.high;
     for (int i = 0; f.group != 0 && i < 32 / f.group; ++i, at += tokens) {
-      out.init[at] = -f.zero_point * sums[i];
+      out.init[at] = static_cast<int32_t>(-f.zero_point * sums[i]);
       if (f.has_min) out.sum[at] = step.scale * static_cast<float>(sums[i]);
     }
   }
