@@ -159,7 +159,8 @@ std::vector<std::int32_t> Model::encode_prompt(std::string_view text) const {
 
 std::vector<std::int32_t> Model::encode_chat(const RenderedChat& chat) const {
   // The template writes BOS itself; the post-processor's must not come a second time.
-  return tokenizer().encode(chat.text, {.add_special = false, .parse_special = true});
+  return tokenizer().encode(
+      chat.text, {.add_special = false, .parse_special = true, .foreign = chat.from_request});
 }
 
 OutputEvent Model::generate(Request request,

@@ -40,6 +40,12 @@ std::size_t blanks_at_start(std::string_view text) {
   return static_cast<std::size_t>(p - text.data());
 }
 
+bool overlaps(std::span<const PromptSpan> spans, std::size_t begin, std::size_t end) {
+  const auto it = std::partition_point(spans.begin(), spans.end(),
+                                       [&](const PromptSpan& s) { return s.end <= begin; });
+  return it != spans.end() && it->begin < end;
+}
+
 }  // namespace
 
 AddedTokens::AddedTokens(const ImageView& image, Section trie)
@@ -67,7 +73,8 @@ bool AddedTokens::find(std::string_view text, std::size_t from, Match& match) co
   return false;
 }
 
-void AddedTokens::split(std::string_view text, bool parse_special, const Sink& sink) const {
+void AddedTokens::split(std::string_view text, bool parse_special,
+                        std::span<const PromptSpan> foreign, const Sink& sink) const {
   std::size_t done = 0;  // everything before it is out
   std::size_t from = 0;
   Match match;
@@ -75,6 +82,10 @@ void AddedTokens::split(std::string_view text, bool parse_special, const Sink& s
     from = match.end;
     const std::uint32_t flags = match.record.flags;
     if (!parse_special && (flags & kAddedSpecial) != 0) continue;
+    if ((flags & kAddedSpecial) != 0 && overlaps(foreign, match.begin, match.end)) {
+      from = match.begin + 1;  // a token of the template may begin inside
+      continue;
+    }
     if ((flags & kAddedSingleWord) != 0 &&
         (word_before(text.substr(0, match.begin)) || word_after(text.substr(match.end))))
       continue;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "text/image.h"
+#include "text/prompt_span.h"
 #include "text/trie.h"
 
 #include <array>
@@ -21,12 +22,13 @@ class AddedTokens {
   bool empty() const { return trie_.empty(); }
 
   // Calls token(id) and text(part, offset) in the order of the text. Without `parse_special`
-  // special tokens stay text.
+  // special tokens stay text; so do those that overlap a part of `foreign` (sorted).
   struct Sink {
     std::function<void(std::int32_t)> token;
     std::function<void(std::string_view, std::size_t)> text;
   };
-  void split(std::string_view text, bool parse_special, const Sink& sink) const;
+  void split(std::string_view text, bool parse_special, std::span<const PromptSpan> foreign,
+             const Sink& sink) const;
 
  private:
   struct Match {

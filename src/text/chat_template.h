@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "text/prompt_span.h"
 
 #include <cstddef>
 #include <ctime>
@@ -18,13 +19,6 @@ namespace jinja {
 struct Program;
 struct Limits;
 }  // namespace jinja
-
-// Bytes [begin, end) of a rendered prompt.
-struct PromptSpan {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-  bool operator==(const PromptSpan&) const = default;
-};
 
 struct RenderedChat {
   std::string text;

@@ -15,24 +15,33 @@ constexpr std::size_t kMaxText = std::size_t{1} << 27;
 // One encode() call.
 class Encoder {
  public:
-  Encoder(const TokenizerRuntime& runtime, bool parse_special)
-      : runtime_(runtime), parse_special_(parse_special), scratch_(runtime.take_scratch()) {}
+  Encoder(const TokenizerRuntime& runtime, bool parse_special, std::span<const PromptSpan> foreign)
+      : runtime_(runtime),
+        parse_special_(parse_special),
+        foreign_(foreign),
+        scratch_(runtime.take_scratch()) {}
   ~Encoder() { runtime_.give_scratch(std::move(scratch_)); }
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
 
   void run(std::string_view text) {
     const auto token = [this](std::int32_t id) { ids.push_back(id); };
-    runtime_.added.split(text, parse_special_,
+    runtime_.added.split(text, parse_special_, foreign_,
                          {token, [this](std::string_view part, std::size_t offset) {
-                            normalize(part, offset == 0);
+                            normalize(part, offset == 0, is_foreign(offset, offset + part.size()));
                           }});
   }
 
   std::vector<std::int32_t> ids;
 
  private:
-  void normalize(std::string_view part, bool first) {
+  bool is_foreign(std::size_t begin, std::size_t end) const {
+    return std::any_of(foreign_.begin(), foreign_.end(),
+                       [&](const PromptSpan& s) { return s.begin < end && begin < s.end; });
+  }
+
+  // Offsets of the request's text are lost in normalisation, so a part with any of it goes without.
+  void normalize(std::string_view part, bool first, bool foreign) {
     NormalizedText normalized;
     if (runtime_.normalizer) {
       normalized = {std::string(part), first};
@@ -41,7 +50,7 @@ class Encoder {
       first = normalized.first;
     }
     const auto token = [this](std::int32_t id) { ids.push_back(id); };
-    runtime_.normalized_added.split(part, parse_special_,
+    runtime_.normalized_added.split(part, parse_special_ && !foreign, {},
                                     {token, [&](std::string_view piece, std::size_t offset) {
                                        pre_tokenize(piece, first && offset == 0);
                                      }});
@@ -89,6 +98,7 @@ class Encoder {
 
   const TokenizerRuntime& runtime_;
   bool parse_special_;
+  std::span<const PromptSpan> foreign_;
   std::unique_ptr<EncodeScratch> scratch_;
 };
 
@@ -125,11 +135,13 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text,
     fail(ErrorCode::kRequest, "[tokenizer.encode] a text of {} bytes, limit {}", text.size(),
          kMaxText);
   std::string repaired;
+  bool parse_special = options.parse_special;
   if (!is_utf8(text)) {
     repaired = lossy_utf8(text);
     text = repaired;
+    if (!options.foreign.empty()) parse_special = false;  // the spans are of the text before
   }
-  Encoder encoder(*runtime_, options.parse_special);
+  Encoder encoder(*runtime_, parse_special, options.foreign);
   encoder.ids.reserve(text.size() / 3 + 16);
   if (options.add_special) encoder.ids = runtime_->prefix;
   encoder.run(text);

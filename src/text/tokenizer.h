@@ -1,5 +1,7 @@
 #pragma once
 
+#include "text/prompt_span.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,6 +18,11 @@ struct EncodeOptions {
   // Special (control) tokens written in the text become their ids. Off for text a user wrote: then
   // the text never yields a control id. Added tokens that are not special are matched either way.
   bool parse_special = true;
+  // Sorted parts of the text that a user wrote (RenderedChat::from_request): no special token
+  // matches where it overlaps one, so nobody can forge a control token. Special tokens that are
+  // matched only after normalisation are then not matched at all in a stretch of text that holds
+  // such a part.
+  std::span<const PromptSpan> foreign = {};
 };
 
 struct DecodeOptions {
