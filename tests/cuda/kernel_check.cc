@@ -86,7 +86,8 @@ KernelReport check_op(const OpDef& op, TargetReport& target) {
   bool every = true;
   for (const OpCase& sample : op.cases()) {
     // The first case that fits every format's blocks shows all of them.
-    const bool all_formats = every && fits_format(sample, weight_format("q4_k"));
+    const bool all_formats =
+        every && takes_matrix(sample) && fits_format(sample, weight_format("q4_k"));
     if (all_formats) every = false;
     for (const WeightFormat* format : formats_of(sample, all_formats))
       for (const ComputeMode mode : {ComputeMode::kNative, ComputeMode::kF32}) {

@@ -1,5 +1,6 @@
 #include "tests/cuda/row_bits.h"
 
+#include "base/error.h"
 #include "ops/attrs.h"
 #include "ops/ops.h"
 #include "quant/weight_format.h"
@@ -8,6 +9,7 @@
 
 #include "tests/ops/op_run.h"
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <random>

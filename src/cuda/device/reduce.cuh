@@ -6,7 +6,9 @@
 namespace ingot::cuda {
 
 // Softmax's score of what is not visible.
-__device__ constexpr float kMinusInfinity = -__builtin_huge_valf();
+__device__ inline float minus_infinity() {
+  return __uint_as_float(0xff800000u);
+}
 
 __device__ inline float warp_sum(float x) {
 #pragma unroll

@@ -80,14 +80,14 @@ extern "C" __global__ void __launch_bounds__(kAttentionThreads)
   const int oldest = WINDOW > 0 ? max(0, position - WINDOW + 1) : 0;
   const int group = thread / kColumns;
   const int column = thread % kColumns;
-  float largest = kMinusInfinity;
+  float largest = minus_infinity();
   float denominator = 0;
   float2 sum = {0, 0};
   for (int begin = oldest / kAttentionThreads * kAttentionThreads; begin <= position;
        begin += kAttentionThreads) {
     const int at = begin + thread;
     const bool visible = at >= oldest && at <= position;
-    float score = kMinusInfinity;
+    float score = minus_infinity();
     if (visible) {
       const i64 k_row = Page::row(table[at / PAGE_TOKENS], kv_head, at % PAGE_TOKENS);
       rows[thread] = k_row;

@@ -10,8 +10,8 @@ BindingOrReason bind_linear(const OpCall& call) {
   const std::size_t residual = attrs.bias ? 3 : 2;  // operand, when there is one
   const std::int64_t weight_rows = call.operands[1].dims[0].offset;
   Binder binder("linear", call);
-  binder.number("K", columns_of(call.operands[1]));
-  binder.number("N", weight_rows);
+  binder.number("WIDTH", columns_of(call.operands[1]));
+  binder.number("WEIGHT_ROWS", weight_rows);
   binder.number("SWIGLU", attrs.swiglu);
   binder.number("INTERLEAVE", kGateUpInterleave);
   binder.number("HAS_BIAS", attrs.bias);

@@ -3,9 +3,9 @@
 namespace ingot::cuda {
 
 struct LinearParams {
-  const void* x;         // [rows, K]
-  const void* weight;    // [N, K] in the weight's format
-  const float* bias;     // [N], read when HAS_BIAS
+  const void* x;         // [rows, WIDTH]
+  const void* weight;    // [WEIGHT_ROWS, WIDTH] in the weight's format
+  const float* bias;     // [WEIGHT_ROWS], read when HAS_BIAS
   const void* residual;  // [rows, outputs], read when HAS_RESIDUAL
   void* out;             // [rows, outputs]
   int rows;
@@ -15,7 +15,7 @@ inline constexpr int kLinearWarps = 4;
 inline constexpr int kLinearRows = 8;        // rows of x a warp takes at once
 inline constexpr int kLinearWeightRows = 2;  // rows of the weight a warp takes: gate and up, or two
 
-// `weight_rows` is N: each warp turns two of them into two outputs, or into one with swiglu.
+// Each warp turns two of them into two outputs, or into one with swiglu.
 constexpr Launch linear_launch(long long rows, long long weight_rows) {
   return {.grid_x = blocks_for(weight_rows, kLinearWarps * kLinearWeightRows),
           .grid_y = blocks_for(rows, kLinearRows),
@@ -25,7 +25,7 @@ constexpr Launch linear_launch(long long rows, long long weight_rows) {
 }  // namespace ingot::cuda
 
 #ifdef __CUDACC__
-// Defines: K, N, SWIGLU, INTERLEAVE, HAS_BIAS, HAS_RESIDUAL, X_TYPE, RESIDUAL_TYPE, OUT_TYPE,
+// Defines: WIDTH, WEIGHT_ROWS, SWIGLU, INTERLEAVE, HAS_BIAS, HAS_RESIDUAL, X_TYPE, RESIDUAL_TYPE, OUT_TYPE,
 // WEIGHT_HEADER.
 #include "cuda/device/reduce.cuh"
 #include WEIGHT_HEADER
@@ -36,31 +36,31 @@ namespace ingot::cuda {
 // summed by a butterfly. It depends neither on the number of rows nor on a row's place among them.
 extern "C" __global__ void __launch_bounds__(kLinearWarps * 32)
     linear(const __grid_constant__ LinearParams p) {
-  constexpr int kOutputs = SWIGLU ? N / 2 : N;
+  constexpr int kOutputs = SWIGLU ? WEIGHT_ROWS / 2 : WEIGHT_ROWS;
   const int lane = threadIdx.x % 32;
   const int pair = static_cast<int>(blockIdx.x) * kLinearWarps + static_cast<int>(threadIdx.x) / 32;
-  if (2 * pair >= N) return;
+  if (2 * pair >= WEIGHT_ROWS) return;
   // Weight rows of the pair; a last odd row is taken twice.
   const int first = SWIGLU ? pair / INTERLEAVE * 2 * INTERLEAVE + pair % INTERLEAVE : 2 * pair;
-  const int second = SWIGLU ? first + INTERLEAVE : min(first + 1, N - 1);
+  const int second = SWIGLU ? first + INTERLEAVE : min(first + 1, WEIGHT_ROWS - 1);
   const u8* weight = static_cast<const u8*>(p.weight);
-  const u8* first_row = weight + first * Weight::row_bytes<K>();
-  const u8* second_row = weight + second * Weight::row_bytes<K>();
+  const u8* first_row = weight + first * Weight::row_bytes<WIDTH>();
+  const u8* second_row = weight + second * Weight::row_bytes<WIDTH>();
   const int row0 = static_cast<int>(blockIdx.y) * kLinearRows;
   const int count = min(kLinearRows, p.rows - row0);
-  const X_TYPE* x = static_cast<const X_TYPE*>(p.x) + static_cast<i64>(row0) * K;
+  const X_TYPE* x = static_cast<const X_TYPE*>(p.x) + static_cast<i64>(row0) * WIDTH;
 
   float sums[kLinearRows][2] = {};
-  for (int k = lane * 8; k < K; k += 32 * 8) {
+  for (int k = lane * 8; k < WIDTH; k += 32 * 8) {
     float w0[8];
     float w1[8];
-    Weight::load8<K>(first_row, k, w0);
-    Weight::load8<K>(second_row, k, w1);
+    Weight::load8<WIDTH>(first_row, k, w0);
+    Weight::load8<WIDTH>(second_row, k, w1);
 #pragma unroll
     for (int m = 0; m < kLinearRows; ++m) {
       if (m >= count) continue;
       float v[8];
-      load_row8<K>(x + static_cast<i64>(m) * K, k, v);
+      load_row8<WIDTH>(x + static_cast<i64>(m) * WIDTH, k, v);
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         sums[m][0] = fmaf(v[i], w0[i], sums[m][0]);
