@@ -7,7 +7,7 @@ struct AddRmsNormParams {
   const void* y;        // [rows, WIDTH]
   const float* weight;  // [WIDTH]
   void* sum;            // [rows, WIDTH]: x + y; may be x's or y's memory
-  void* out;            // [rows, WIDTH]: the norm of the sum as stored
+  void* out;            // [rows, WIDTH]: the norm of the sum
   float eps;
 };
 
@@ -26,27 +26,33 @@ constexpr Launch add_rms_norm_launch(long long rows) {
 
 namespace ingot::cuda {
 
-// Gives the bits of add and rms_norm one after the other.
+// The norm is of the sum before it is rounded for storage.
 extern "C" __global__ void __launch_bounds__(kAddNormThreads)
     add_rms_norm(const __grid_constant__ AddRmsNormParams p) {
+  constexpr int kValues = (WIDTH + kAddNormThreads - 1) / kAddNormThreads;  // a thread's
   __shared__ float scratch[kAddNormThreads / 32];
   const i64 base = static_cast<i64>(blockIdx.x) * WIDTH;
   const X_TYPE* x = static_cast<const X_TYPE*>(p.x) + base;
   const X_TYPE* y = static_cast<const X_TYPE*>(p.y) + base;
   X_TYPE* sum = static_cast<X_TYPE*>(p.sum) + base;
   X_TYPE* out = static_cast<X_TYPE*>(p.out) + base;
+  float kept[kValues];
   float squares = 0;
-  for (int i = threadIdx.x; i < WIDTH; i += kAddNormThreads) {
-    const X_TYPE stored = from_float<X_TYPE>(to_float(x[i]) + to_float(y[i]));
-    const float v = to_float(stored);
-    sum[i] = stored;
-    squares = fmaf(v, v, squares);
+#pragma unroll
+  for (int j = 0; j < kValues; ++j) {
+    const int i = j * kAddNormThreads + static_cast<int>(threadIdx.x);
+    if (i >= WIDTH) continue;
+    kept[j] = to_float(x[i]) + to_float(y[i]);
+    sum[i] = from_float<X_TYPE>(kept[j]);
+    squares = fmaf(kept[j], kept[j], squares);
   }
   const float total = block_sum<kAddNormThreads>(squares, scratch);
   const float inverse = 1.0f / sqrtf(total / static_cast<float>(WIDTH) + p.eps);
-  // Each thread reads back what it wrote itself.
-  for (int i = threadIdx.x; i < WIDTH; i += kAddNormThreads)
-    out[i] = from_float<X_TYPE>(to_float(sum[i]) * inverse * p.weight[i]);
+#pragma unroll
+  for (int j = 0; j < kValues; ++j) {
+    const int i = j * kAddNormThreads + static_cast<int>(threadIdx.x);
+    if (i < WIDTH) out[i] = from_float<X_TYPE>(kept[j] * inverse * p.weight[i]);
+  }
 }
 
 }  // namespace ingot::cuda
