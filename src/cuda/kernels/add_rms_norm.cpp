@@ -12,6 +12,8 @@ BindingOrReason bind_add_rms_norm(const OpCall& call) {
   binder.type("X_TYPE", call.operands[0].dtype);
   binder.require(call.operands[1].dtype == call.operands[0].dtype, "x and y differ in type");
   binder.vector(2);
+  binder.require(columns_of(call.operands[0]) <= kAddNormWidest,
+                 "a row is longer than the registers of a block hold");
   const Dim rows = call.operands[0].dims[0];
   return binder.finish([=](const KernelArgs& args, const Launcher& launch) {
     launch(add_rms_norm_launch(rows.at(args.dims)),

@@ -12,6 +12,7 @@ struct AddRmsNormParams {
 };
 
 inline constexpr int kAddNormThreads = 256;
+inline constexpr int kAddNormWidest = 128 * kAddNormThreads;  // a row stays in registers
 
 // One block a row.
 constexpr Launch add_rms_norm_launch(long long rows) {
