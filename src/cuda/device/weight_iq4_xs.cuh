@@ -4,7 +4,8 @@
 
 namespace ingot::cuda {
 
-// Block: f16 d, 2 high scale bits a sub-block, low scale nibbles, 16 bytes a sub-block of 32 as in iq4_nl.
+// Block: f16 d, 2 high scale bits a sub-block, low scale nibbles, 16 bytes a sub-block of 32 as in
+// iq4_nl.
 struct Weight {
   static constexpr int kBlock = 256;
   static constexpr int kBytes = 136;

@@ -25,8 +25,8 @@ constexpr Launch linear_launch(long long rows, long long weight_rows) {
 }  // namespace ingot::cuda
 
 #ifdef __CUDACC__
-// Defines: WIDTH, WEIGHT_ROWS, SWIGLU, INTERLEAVE, HAS_BIAS, HAS_RESIDUAL, X_TYPE, RESIDUAL_TYPE, OUT_TYPE,
-// WEIGHT_HEADER.
+// Defines: WIDTH, WEIGHT_ROWS, SWIGLU, INTERLEAVE, HAS_BIAS, HAS_RESIDUAL, X_TYPE, RESIDUAL_TYPE,
+// OUT_TYPE, WEIGHT_HEADER.
 #include "cuda/device/reduce.cuh"
 #include WEIGHT_HEADER
 
