@@ -2,7 +2,7 @@
 // tokens, beside what the processor can do at most. Weights are cold: calls rotate through more
 // memory than the caches hold. A shared host only ever adds time, so kernels and limits are both
 // taken at their best of many samples, the limits' between the kernels'.
-// usage: cpu_linear_bench [threads [format|all [N K [tier]]]]
+// usage: cpu_linear_bench [threads [format,...|all [N K [tier]]]]
 #include "base/threads.h"
 #include "cpu/linear.h"
 
@@ -21,8 +21,8 @@ namespace {
 using bench::now;
 using namespace cpu;
 
-constexpr std::size_t kColdBytes = std::size_t{160} << 20;
-constexpr std::size_t kWindowBytes = std::size_t{16} << 20;
+constexpr std::size_t kColdBytes = std::size_t{384} << 20;  // server caches hold hundreds of MB
+constexpr std::size_t kWindowBytes = std::size_t{24} << 20;
 constexpr double kSecondsPerCase = 0.25;
 
 // Huge pages where the system gives them, as the engine's weights have.
@@ -57,6 +57,7 @@ struct Limits {
   double read = 0;
   double int8 = 0;
   double fma = 0;
+  double bf16 = 0;
 };
 
 class Bench {
@@ -86,6 +87,7 @@ class Bench {
         bench::read_peak(pool_, {memory_.data() + window_ * (kWindowBytes / 8), kWindowBytes / 8}));
     limits_.int8 = std::max(limits_.int8, bench::int8_peak(pool_, tier_));
     limits_.fma = std::max(limits_.fma, bench::fma_peak(pool_, tier_));
+    limits_.bf16 = std::max(limits_.bf16, bench::bf16_peak(pool_, tier_));
   }
 
   void pack(const PackedFormat& f, const Shape& shape) {
@@ -134,17 +136,20 @@ class Bench {
     }
     const double gb = static_cast<double>(bytes) / best * 1e-9;
     const double gop = 2.0 * static_cast<double>(m * shape.n * shape.k) / best * 1e-9;
-    const double peak = f.is_float ? limits_.fma : limits_.int8;
+    const bool bf16 = f.kind == PackedKind::kBf16 && tier_ == Tier::kAvx512Bf16;
+    const double peak = bf16 ? limits_.bf16 : f.is_float ? limits_.fma : limits_.int8;
     fmt::print(
         "  M {:3} {:10.1f} us {:6.1f} GB/s {:3.0f} % of read {:7.1f} GOP/s {:3.0f} % of {}\n", m,
         best * 1e6, gb, gb * 1e11 / limits_.read, gop, gop * 1e11 / peak,
-        f.is_float ? "FMA peak" : "int8 peak");
+        bf16         ? "bf16 peak"
+        : f.is_float ? "FMA peak"
+                     : "int8 peak");
   }
 
  public:
   void print_limits() const {
-    fmt::print("limits: read {:.1f} GB/s, int8 {:.0f} GOP/s, FMA {:.0f} GFLOP/s\n",
-               limits_.read * 1e-9, limits_.int8 * 1e-9, limits_.fma * 1e-9);
+    fmt::print("limits: read {:.1f} GB/s, int8 {:.0f} GOP/s, FMA {:.0f}, bf16 {:.0f} GFLOP/s\n",
+               limits_.read * 1e-9, limits_.int8 * 1e-9, limits_.fma * 1e-9, limits_.bf16 * 1e-9);
   }
 
  private:
@@ -159,7 +164,7 @@ class Bench {
 int run(int argc, char** argv) {
   const auto arg = [&](int i, const char* otherwise) { return argc > i ? argv[i] : otherwise; };
   ThreadPool pool(argc > 1 ? std::atoi(argv[1]) : usable_cpus());
-  const std::string_view wanted = arg(2, "all");
+  const std::string wanted = arg(2, "all");
   const Shape shape{std::atoll(arg(3, "2048")), std::atoll(arg(4, "2048"))};
   Tier tier = best_tier();
   for (int t = 0; t <= static_cast<int>(detected_tier()); ++t)
@@ -167,7 +172,9 @@ int run(int argc, char** argv) {
   fmt::print("{} threads, tier {}\n", pool.size(), tier_name(tier));
   Bench bench(pool, tier);
   for (const PackedFormat& f : kPackedFormats)
-    if (wanted == "all" || wanted == f.name) bench.format(f, shape);
+    if (wanted == "all" ||
+        (',' + wanted + ',').find(',' + std::string(f.name) + ',') != wanted.npos)
+      bench.format(f, shape);
   bench.print_limits();
   return 0;
 }

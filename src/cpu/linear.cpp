@@ -195,6 +195,7 @@ void run_panel(const Job& job, const Input& input, const ActTile& act, const std
                         .row_scale = row_scale,
                         .q = scratch.q,
                         .scale = scratch.scale});
+    const std::uint8_t* q = input.plan.in_place ? blocks : scratch.q;
     blocks += slice_bytes;
     const bool last = k + slice == input.k;
     for (std::int64_t t = 0; t < tiles.count; ++t) {
@@ -204,7 +205,7 @@ void run_panel(const Job& job, const Input& input, const ActTile& act, const std
                         .act = input.tile(act, tiles, t),
                         .k_begin = k,
                         .k = slice,
-                        .q = scratch.q,
+                        .q = q,
                         .scale = scratch.scale,
                         .c = c,
                         .first = k == 0,

@@ -78,6 +78,7 @@ TEST_P(PackedWeightTest, ExpandsToTheNumbersOfTheWeightFormat) {
     const TestWeight w(f, 30, k, 5);
     const std::vector<float> want = w.dequantised();
     const MatmulPlan plan = kernels.plan(f, Compute::kF32, 1);
+    if (plan.in_place) continue;  // nothing is expanded
     const Aligned slice(static_cast<std::size_t>(plan.slice_bytes));
     const Aligned scales(static_cast<std::size_t>(plan.slice_floats) * 4);
     const auto* panel = reinterpret_cast<const std::uint8_t*>(w.data.data());

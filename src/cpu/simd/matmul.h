@@ -27,6 +27,7 @@ struct MatmulPlan {
   int value_bytes;    // of one quantised activation
   int slice_bytes;    // of an expanded slice's values, 32 rows x slice_k, a multiple of 64
   int slice_floats;   // of its scales and minimums, a multiple of 16
+  bool in_place;      // tiles read the values where they lie; `expand` makes only scales
 };
 
 // The activations of one tile of tokens, quantised by this tier for one format; only the tier reads
@@ -87,9 +88,9 @@ struct TileCall {
   const PackedFormat* format;
   Compute compute;
   ActTile act;
-  int64_t k_begin;  // of the slice
-  int64_t k;        // of the slice
-  const uint8_t* q;
+  int64_t k_begin;   // of the slice
+  int64_t k;         // of the slice
+  const uint8_t* q;  // expanded, or with in_place the packed blocks
   const float* scale;
   float* c;                // [tokens][32], 64-byte aligned; partial sums, of the tier's choice
   bool first;              // the slice starts the sums
@@ -139,6 +140,9 @@ inline constexpr float kExp2 = 5.0000001201e-1f;
 extern const MatmulKernels kMatmulGeneric;
 #if defined(__x86_64__)
 extern const MatmulKernels kMatmulAvx2;
+extern const MatmulKernels kMatmulAvx512;
+extern const MatmulKernels kMatmulAvx512Vnni;
+extern const MatmulKernels kMatmulAvx512Bf16;
 #endif
 
 }  // namespace ingot::cpu

@@ -1,0 +1,25 @@
+#pragma once
+
+// What the AVX-512 files share. The tiers add to each other: AVX-512 (F, BW, VL, DQ) has f32 tiles,
+// bf16 widened in registers and byte products by vpmaddubsw; VNNI replaces the integer tiles; BF16
+// replaces bf16 weights' arithmetic. Loaders, layouts and forms are those of matmul_avx2.h wherever
+// nothing is said.
+#include "cpu/simd/matmul.h"
+
+namespace ingot::cpu {
+
+inline constexpr int kTokens512 = 14;  // 28 accumulators, 2 weights, 2 activations: 32 registers
+inline constexpr int kTokensProducts = 12;  // two products and ones besides
+inline constexpr int kFewTiles = 2;         // up to so many, slices are short and alternate in L1
+
+// Weights as f32 or bf16: kFloats with 14 tokens. bf16 and f32 are multiplied where they lie.
+MatmulPlan plan_floats_avx512(const PackedFormat& format, int64_t tokens);
+void tile_floats_avx512(const TileCall& call);
+
+// f32 [k][tokens], or s8 [k / 4][tokens][4] for integers (every format, 8-bit ones too).
+void quantise_floats_avx512(const QuantiseCall& call);
+void quantise_bytes_avx512(const QuantiseCall& call);
+
+void finish_avx512(const FinishCall& call);
+
+}  // namespace ingot::cpu

@@ -1,0 +1,314 @@
+#pragma once
+
+// Register tiles of the AVX-512 tiers: up to 14 tokens times 32 rows, as assembler macros with fixed
+// registers, because g++ 12 spills accumulators that come from intrinsics. Each tier's file includes
+// this and instantiates what it needs; everything is local to it.
+//
+//   rsi weights  rdi activations  rbx prefetch
+//   zmm0-1 weights of 32 rows, later their scales  zmm2-3 activations  zmm4-5 products  zmm6 16-bit ones
+//   accumulators: two zmm a token from zmm(base) on; base 4, or 8 where zmm4-6 are needed
+//   k1: odd 16-bit lanes
+#include "cpu/simd/matmul.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+namespace ingot::cpu {
+
+namespace {
+
+// One step multiplies 32 rows' 32-bit lanes of weights with one lane of each token.
+enum Step : int {
+  kDotBytes = 0,   // vpdpbusd: 4 u8 times 4 s8, to int32
+  kFloat = 1,      // f32
+  kDotBf16 = 2,    // vdpbf16ps: 2 bf16 times 2 bf16, to f32
+  kBytes16 = 3,    // vpmaddubsw, sums in 16 bits
+  kBytes32 = 4,    // vpmaddubsw, each product widened to int32
+  kPairs = 5,      // vpmaddwd: 2 i16 times 2 i16, to int32
+  kWidenBf16 = 6,  // f32; even and odd k of bf16 pairs, widened in registers
+};
+
+constexpr int base_of(int step) {
+  return step >= kBytes16 && step <= kPairs ? 8 : 4;
+}
+
+asm(R"(
+.altmacro
+.macro mm_mac step, a, b, t, o, k
+  .if \step == 1 || \step == 6
+    vbroadcastss \o(%rdi), %zmm\t
+    vfmadd231ps %zmm\t, %zmm0, %zmm\a
+    vfmadd231ps %zmm\t, %zmm1, %zmm\b
+  .else
+    vpbroadcastd \o(%rdi), %zmm\t
+  .endif
+  .if \step == 0
+    vpdpbusd %zmm\t, %zmm0, %zmm\a
+    vpdpbusd %zmm\t, %zmm1, %zmm\b
+  .endif
+  .if \step == 2
+    vdpbf16ps %zmm\t, %zmm0, %zmm\a
+    vdpbf16ps %zmm\t, %zmm1, %zmm\b
+  .endif
+  .if \step == 3
+    .if \k == 0
+      vpmaddubsw %zmm\t, %zmm0, %zmm\a
+      vpmaddubsw %zmm\t, %zmm1, %zmm\b
+    .else
+      vpmaddubsw %zmm\t, %zmm0, %zmm4
+      vpmaddubsw %zmm\t, %zmm1, %zmm5
+      vpaddw %zmm4, %zmm\a, %zmm\a
+      vpaddw %zmm5, %zmm\b, %zmm\b
+    .endif
+  .endif
+  .if \step == 4
+    vpmaddubsw %zmm\t, %zmm0, %zmm4
+    vpmaddubsw %zmm\t, %zmm1, %zmm5
+    vpmaddwd %zmm6, %zmm4, %zmm4
+    vpmaddwd %zmm6, %zmm5, %zmm5
+    vpaddd %zmm4, %zmm\a, %zmm\a
+    vpaddd %zmm5, %zmm\b, %zmm\b
+  .endif
+  .if \step == 5
+    vpmaddwd %zmm\t, %zmm0, %zmm4
+    vpmaddwd %zmm\t, %zmm1, %zmm5
+    vpaddd %zmm4, %zmm\a, %zmm\a
+    vpaddd %zmm5, %zmm\b, %zmm\b
+  .endif
+.endm
+.macro mm_load v0, v1
+  vmovdqa64 \v0(%rsi), %zmm0
+  vmovdqa64 \v1(%rsi), %zmm1
+.endm
+.macro mm_widen odd, v0, v1
+  .if \odd
+    vmovdqu16 \v0(%rsi), %zmm0{%k1}{z}
+    vmovdqu16 \v1(%rsi), %zmm1{%k1}{z}
+  .else
+    vpslld $16, \v0(%rsi), %zmm0
+    vpslld $16, \v1(%rsi), %zmm1
+  .endif
+.endm
+.macro mm_prefetch o
+  prefetcht1 \o(%rbx)
+.endm
+.macro mm_steps step, base, tokens, steps, lines
+  mm_k = 0
+  mm_l = 0
+  .rept \steps
+    .if \step == 6
+      mm_widen %(mm_k-mm_k/2*2), %(128*(mm_k/2)), %(128*(mm_k/2)+64)
+    .else
+      mm_load %(128*mm_k), %(128*mm_k+64)
+    .endif
+    .rept (mm_k+1)*\lines/\steps - mm_k*\lines/\steps
+      mm_prefetch %(64*mm_l)
+      mm_l = mm_l + 1
+    .endr
+    mm_i = 0
+    .rept \tokens
+      mm_mac \step, %(\base+2*mm_i), %(\base+1+2*mm_i), %(2+mm_i-mm_i/2*2), %(4*(mm_k*\tokens+mm_i)), %(mm_k)
+      mm_i = mm_i + 1
+    .endr
+    mm_k = mm_k + 1
+  .endr
+.endm
+.macro mm_init1 a, b, o
+  vpbroadcastd \o(%rdx), %zmm\a
+  vpbroadcastd \o(%rdx), %zmm\b
+.endm
+.macro mm_init step, base, tokens
+  .if \step != 3
+    mm_i = 0
+    .rept \tokens
+      mm_init1 %(\base+2*mm_i), %(\base+1+2*mm_i), %(4*mm_i)
+      mm_i = mm_i + 1
+    .endr
+  .endif
+.endm
+.macro mm_half step, a, s, i, c, m, min
+  .if \step == 3
+    vpmaddwd %zmm6, %zmm\a, %zmm\a
+    vpaddd \i(%rdx){1to16}, %zmm\a, %zmm\a
+  .endif
+  vcvtdq2ps %zmm\a, %zmm\a
+  vmulps %zmm\s, %zmm\a, %zmm\a
+  vfmadd213ps \c(%r10), %zmm2, %zmm\a
+  .if \min
+    vfmadd231ps \m(%rax), %zmm3, %zmm\a
+  .endif
+  vmovaps %zmm\a, \c(%rcx)
+.endm
+.macro mm_end1 step, a, b, o, c0, c1, min
+  vbroadcastss \o(%r8), %zmm2
+  .if \min
+    vbroadcastss \o(%r9), %zmm3
+  .endif
+  mm_half \step, \a, 0, \o, \c0, 128, \min
+  mm_half \step, \b, 1, \o, \c1, 192, \min
+.endm
+.macro mm_end step, base, tokens, min
+  vmovaps (%rax), %zmm0
+  vmovaps 64(%rax), %zmm1
+  mm_i = 0
+  .rept \tokens
+    mm_end1 \step, %(\base+2*mm_i), %(\base+1+2*mm_i), %(4*mm_i), %(128*mm_i), %(128*mm_i+64), \min
+    mm_i = mm_i + 1
+  .endr
+.endm
+.macro mm_take1 a, b, c0, c1
+  vmovaps \c0(%rcx), %zmm\a
+  vmovaps \c1(%rcx), %zmm\b
+.endm
+.macro mm_put1 a, b, c0, c1
+  vmovaps %zmm\a, \c0(%rcx)
+  vmovaps %zmm\b, \c1(%rcx)
+.endm
+.macro mm_sums what, base, tokens
+  mm_i = 0
+  .rept \tokens
+    mm_\what\()1 %(\base+2*mm_i), %(\base+1+2*mm_i), %(128*mm_i), %(128*mm_i+64)
+    mm_i = mm_i + 1
+  .endr
+.endm
+.macro mm_ones step
+  .if \step == 3 || \step == 4
+    vpternlogd $255, %zmm6, %zmm6, %zmm6
+    vpsrlw $15, %zmm6, %zmm6
+  .endif
+.endm
+.noaltmacro
+)");
+
+#define INGOT_TILE_REGISTERS                                                                      \
+  "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", \
+      "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19",   \
+      "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29",   \
+      "xmm30", "xmm31"
+
+alignas(64) constexpr float kZeros[14 * kPanelRows] = {};
+
+// Where a slice's values lie, and what to bring near meanwhile.
+struct Stream {
+  const uint8_t* q;
+  int64_t group_bytes;  // between groups; tile_sums: of 32 k
+  const uint8_t* prefetch;
+  int64_t prefetch_step;  // bytes a group; tile_sums: a round of 8 steps
+};
+
+constexpr const PackedFormat& format_of(PackedKind kind) {
+  return kPackedFormats[static_cast<int>(kind)];
+}
+
+constexpr int lines_of(const PackedFormat& f) {
+  return (packed_block_bytes(f) * f.group / f.block_k + 63) / 64;
+}
+
+// Integer sums of a group meet their scales: cvt, mul, fma (and fma with the minimum), in the order
+// of matmul.h. The f32 sums stay in L1, as memory operands: loads and stores use other ports.
+template <int kStep, PackedKind K, int kTokens>
+[[gnu::noinline]] void tile_group(const TileCall& call, const Stream& from) {
+  constexpr PackedFormat f = format_of(K);
+  constexpr int kValueBytes = kStep == kPairs ? 2 : 1;
+  const int64_t groups = call.k / f.group;
+  const int64_t first = call.k_begin / f.group * kTokens;
+  const uint8_t* w = from.q;
+  const uint8_t* pf = from.prefetch;
+  const float* ws = call.scale;
+  const uint8_t* x = static_cast<const uint8_t*>(call.act.q) + call.k_begin * kTokens * kValueBytes;
+  const int32_t* init = call.act.init + first;
+  register const float* xs asm("r8") = call.act.scale + call.k_begin / 32 * kTokens;
+  register const float* xm asm("r9") = call.act.sum + first;
+  register const float* addend asm("r10") = call.first ? kZeros : call.c;
+  for (int64_t g = 1; g <= groups; ++g) {
+    asm volatile(
+        ".altmacro\n mm_ones %c[step]\n mm_init %c[step], %c[base], %c[tokens]\n"
+        "mm_steps %c[step], %c[base], %c[tokens], %c[steps], %c[lines]\n"
+        "mm_end %c[step], %c[base], %c[tokens], %c[min]\n .noaltmacro"
+        : "+S"(w), "+D"(x), "+d"(init), "+a"(ws), "+b"(pf), "+r"(xs), "+r"(xm), "+r"(addend)
+        : "c"(call.c), [step] "i"(kStep), [base] "i"(base_of(kStep)), [tokens] "i"(kTokens),
+          [steps] "i"(f.group * kValueBytes / 4), [lines] "i"(lines_of(f)),
+          [min] "i"(f.has_min ? 1 : 0)
+        : INGOT_TILE_REGISTERS);
+    w += from.group_bytes;
+    ws += f.has_min ? 2 * kPanelRows : kPanelRows;
+    x += f.group * kTokens * kValueBytes;
+    init += kTokens;
+    xm += kTokens;
+    if (g * f.group % 32 == 0) xs += kTokens;
+    pf += from.prefetch_step;
+    addend = call.c;
+  }
+}
+
+// Sums over all of k in registers, f32 or int32; c holds them between slices.
+template <int kStep, int kLines, int kTokens>
+[[gnu::noinline]] void tile_sums(const TileCall& call, const Stream& from) {
+  constexpr int64_t kRoundBytes = kStep == kWidenBf16 ? 512 : 1024;
+  int64_t rounds = call.k / 32 * from.group_bytes / kRoundBytes;
+  const uint8_t* w = from.q;
+  const uint8_t* pf = from.prefetch;
+  const uint8_t* x = static_cast<const uint8_t*>(call.act.q) +
+                     call.k_begin / 32 * from.group_bytes / kRoundBytes * 32 * kTokens;
+  asm volatile(
+      ".altmacro\n"
+      "movl $0xaaaaaaaa, %%eax\n kmovd %%eax, %%k1\n"
+      "mm_sums take, %c[base], %c[tokens]\n"
+      "1: mm_steps %c[step], %c[base], %c[tokens], 8, %c[lines]\n"
+      "add %[wstep], %[w]\n add %[xstep], %[x]\n add %[pstep], %[pf]\n dec %[n]\n jnz 1b\n"
+      "mm_sums put, %c[base], %c[tokens]\n .noaltmacro"
+      : [w] "+S"(w), [x] "+D"(x), [pf] "+b"(pf), [n] "+r"(rounds)
+      : "c"(call.c), [step] "i"(kStep), [base] "i"(base_of(kStep)), [tokens] "i"(kTokens),
+        [lines] "i"(kLines), [wstep] "i"(kRoundBytes), [xstep] "i"(32 * kTokens),
+        [pstep] "r"(from.prefetch_step)
+      : INGOT_TILE_REGISTERS, "eax", "k1");
+}
+
+using Tile = void (*)(const TileCall&, const Stream&);
+
+template <int... I>
+struct Counts {};
+using UpTo12 = Counts<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12>;
+using UpTo14 = Counts<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14>;
+
+template <int kStep, PackedKind K, int... I>
+inline Tile group_tile(int tokens, Counts<I...>) {
+  static constexpr Tile tiles[] = {tile_group<kStep, K, I>...};
+  return tiles[tokens - 1];
+}
+template <int kStep, int kLines, int... I>
+inline Tile sums_tile(int tokens, Counts<I...>) {
+  static constexpr Tile tiles[] = {tile_sums<kStep, kLines, I>...};
+  return tiles[tokens - 1];
+}
+
+// `parts`: groups or rounds of the slice.
+inline Stream stream_of(const TileCall& call, const uint8_t* q, int64_t group_bytes,
+                        int64_t parts) {
+  return {.q = q,
+          .group_bytes = group_bytes,
+          .prefetch = call.prefetch_bytes > 0 ? call.prefetch : call.q,
+          .prefetch_step = call.prefetch_bytes / parts};
+}
+
+// Exact int32 sums over all of k of formats with row scales.
+inline void tile_rows(const TileCall& call, const Stream& from, Tile tile) {
+  auto* sums = reinterpret_cast<int32_t*>(call.c);
+  if (call.first)
+    for (int i = 0; i < call.act.tokens; ++i)
+      for (int h = 0; h < kPanelRows; h += 16)
+        _mm512_store_si512(sums + i * kPanelRows + h, _mm512_set1_epi32(call.act.init[i]));
+  tile(call, from);
+  if (!call.last) return;
+  for (int i = 0; i < call.act.tokens; ++i)
+    for (int h = 0; h < kPanelRows; h += 16) {
+      float* c = call.c + i * kPanelRows + h;
+      const __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(c));
+      const __m512 y = _mm512_mul_ps(sum, _mm512_loadu_ps(call.row_scale + h));
+      _mm512_store_ps(c, _mm512_mul_ps(y, _mm512_set1_ps(call.act.scale[i])));
+    }
+}
+
+}  // namespace
+
+}  // namespace ingot::cpu
