@@ -176,17 +176,18 @@ void quantise_token(const QuantiseCall& call, int token) {
     _mm_store_si128(reinterpret_cast<__m128i*>(words + 4), _mm512_cvtsepi32_epi8(n1));
     for (int j = 0; j < 8; ++j) memcpy(q + 4 * tokens * j, words + j, 4);
     if (f.group == 16) {
-      const int sums[2] = {_mm512_reduce_add_epi32(n0), _mm512_reduce_add_epi32(n1)};
+      const int64_t sums[2] = {_mm512_reduce_add_epi32(n0), _mm512_reduce_add_epi32(n1)};
       for (int i = 0; i < 2; ++i, at += tokens) {
-        out.init[at] = -f.zero_point * sums[i];
+        out.init[at] = static_cast<int32_t>(-f.zero_point * sums[i]);
         if (f.has_min) out.sum[at] = step.scale * static_cast<float>(sums[i]);
       }
       continue;
     }
-    const int sum = _mm512_reduce_add_epi32(_mm512_add_epi32(n0, n1));
+    // 64 bits, for what NaN rounds to.
+    const int64_t sum = _mm512_reduce_add_epi32(_mm512_add_epi32(n0, n1));
     total += sum;
     if (f.group == 0) continue;
-    out.init[at] = -f.zero_point * sum;
+    out.init[at] = static_cast<int32_t>(-f.zero_point * sum);
     if (f.has_min) out.sum[at] = step.scale * static_cast<float>(sum);
     at += tokens;
   }
