@@ -24,8 +24,8 @@ bool has_direct(PackedKind kind) {
 
 MatmulPlan plan(const PackedFormat& f, Compute compute, int64_t tokens) {
   if (floats(f, compute)) return plan_floats_avx512(f, tokens);
-  // Short slices for few tokens: loading and arithmetic alternate in L1 and memory never rests. Long
-  // ones for many: the sums of a tile stay in L1 meanwhile.
+  // Short slices for few tokens: loading and arithmetic alternate in L1 and memory never rests.
+  // Long ones for many: the sums of a tile stay in L1 meanwhile.
   const int slice_k = tokens <= kFewTiles * kTokens512 ? 512 : 2048;
   const int groups = f.group == 0 ? 0 : slice_k / f.group * (f.has_min ? 2 : 1);
   return {.tile_tokens = kTokens512,

@@ -1,11 +1,12 @@
 #pragma once
 
-// Register tiles of the AVX-512 tiers: up to 14 tokens times 32 rows, as assembler macros with fixed
-// registers, because g++ 12 spills accumulators that come from intrinsics. Each tier's file includes
-// this and instantiates what it needs; everything is local to it.
+// Register tiles of the AVX-512 tiers: up to 14 tokens times 32 rows, as assembler macros with
+// fixed registers, because g++ 12 spills accumulators that come from intrinsics. Each tier's file
+// includes this and instantiates what it needs; everything is local to it.
 //
 //   rsi weights  rdi activations  rbx prefetch
-//   zmm0-1 weights of 32 rows, later their scales  zmm2-3 activations  zmm4-5 products  zmm6 16-bit ones
+//   zmm0-1 weights of 32 rows, later their scales  zmm2-3 activations  zmm4-5 products
+//   zmm6 16-bit ones
 //   accumulators: two zmm a token from zmm(base) on; base 4, or 8 where zmm4-6 are needed
 //   k1: odd 16-bit lanes
 #include "cpu/simd/matmul.h"
