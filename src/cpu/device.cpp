@@ -52,8 +52,8 @@ Matrix matrix_of(const Shape& shape) {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(int threads, Tier tier)
-      : tier_(tier), pool_(threads), context_{pool_, tier, row_kernels(tier)} {}
+  CpuDevice(int threads, Tier tier, bool present)
+      : tier_(tier), present_(present), pool_(threads), context_{pool_, tier, row_kernels(tier)} {}
 
   DeviceInfo info() const override {
     const MemoryInfo memory = memory_info();
@@ -83,7 +83,7 @@ class CpuDevice final : public Device {
   KernelOrReason find_kernel(const OpCall& call, CodeStore& code) const override;
 
   std::unique_ptr<Buffer> allocate(std::size_t bytes, std::string_view purpose) override {
-    return allocate_pages(bytes, purpose);
+    return allocate_pages(bytes, purpose, present_);
   }
   std::unique_ptr<Buffer> place_weights(std::span<const std::byte> mapped,
                                         const std::function<void(std::size_t)>& progress) override {
@@ -104,6 +104,7 @@ class CpuDevice final : public Device {
                                 const Shape& shape, std::size_t rows, std::size_t packed) const;
 
   Tier tier_;
+  bool present_;
   mutable ThreadPool pool_;
   KernelContext context_;
 };
@@ -196,7 +197,7 @@ KernelOrReason CpuDevice::find_kernel(const OpCall& call, CodeStore&) const {
 std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
   check(options.threads >= 0, "a number of threads is not negative");
   const int threads = options.threads > 0 ? options.threads : usable_cpus();
-  return std::make_unique<cpu::CpuDevice>(threads, cpu::tier_under(options.tier));
+  return std::make_unique<cpu::CpuDevice>(threads, cpu::tier_under(options.tier), options.present);
 }
 
 }  // namespace ingot

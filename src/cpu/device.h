@@ -8,7 +8,10 @@
 namespace ingot {
 
 struct CpuOptions {
-  int threads = 0;   // 0: usable_cpus()
+  int threads = 0;  // 0: usable_cpus()
+  // Memory is taken from the system when it is allocated: a server must not find out later. False:
+  // when it is first touched, so that a short answer does not wait for a long context's pages.
+  bool present = true;
   std::string tier;  // caps the instruction tier, by name; empty: what INGOT_CPU allows
 };
 

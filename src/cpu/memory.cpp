@@ -81,7 +81,7 @@ MemoryInfo memory_info(const std::string& root) {
   return info;
 }
 
-std::unique_ptr<Buffer> allocate_pages(std::size_t bytes, std::string_view purpose) {
+std::unique_ptr<Buffer> allocate_pages(std::size_t bytes, std::string_view purpose, bool present) {
   if (bytes > memory_info().free) does_not_fit(bytes, purpose);
   const std::size_t align = bytes >= kHugePage / 2 ? kHugePage : 4096;
   const std::size_t size = (std::max<std::size_t>(bytes, 1) + align - 1) / align * align;
@@ -93,6 +93,7 @@ std::unique_ptr<Buffer> allocate_pages(std::size_t bytes, std::string_view purpo
   auto* data = start + ((address + align - 1) / align * align - address);
   auto buffer = std::make_unique<PagesBuffer>(start, mapped, data, bytes);
   if (align == kHugePage) madvise(data, size, MADV_HUGEPAGE);
+  if (!present) return buffer;
 #ifdef MADV_POPULATE_WRITE
   constexpr int kPopulate = MADV_POPULATE_WRITE;
 #else

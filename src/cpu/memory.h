@@ -17,9 +17,10 @@ struct MemoryInfo {
 // Read below `root` ("/" but for tests).
 MemoryInfo memory_info(const std::string& root = "/");
 
-// Zeroed anonymous memory, present at once (a server must not find out later), in huge pages where
-// the system has them: decoding reads through all of it, and small pages would miss in the TLB.
-// Throws Error{kDoesNotFit}.
-std::unique_ptr<Buffer> allocate_pages(std::size_t bytes, std::string_view purpose);
+// Zeroed anonymous memory in huge pages where the system has them: decoding reads through all of
+// it, and small pages would miss in the TLB. `present`: taken from the system at once, not at the
+// first touch. Throws Error{kDoesNotFit}.
+std::unique_ptr<Buffer> allocate_pages(std::size_t bytes, std::string_view purpose,
+                                       bool present = true);
 
 }  // namespace ingot::cpu

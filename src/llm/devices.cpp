@@ -94,11 +94,12 @@ Json gpu_details() {
 
 }  // namespace
 
-std::unique_ptr<Device> open_device(std::string_view name, int threads) {
-  if (name == "cpu") return make_cpu_device({.threads = threads});
+std::unique_ptr<Device> open_device(std::string_view name, int threads, bool memory_present) {
+  const CpuOptions cpu{.threads = threads, .present = memory_present, .tier = {}};
+  if (name == "cpu") return make_cpu_device(cpu);
   if (name == "auto") {
     const int gpu = first_usable_gpu();
-    return gpu >= 0 ? open_gpu(gpu) : make_cpu_device({.threads = threads});
+    return gpu >= 0 ? open_gpu(gpu) : make_cpu_device(cpu);
   }
   if (name == "cuda") return open_gpu(0);
   if (name.starts_with("cuda:")) {

@@ -12,13 +12,16 @@ namespace ingot {
 // setting that an engine contradicts is refused, never ignored.
 struct OpenOptions {
   std::string device = "auto";
-  int threads = 0;           // 0: what the machine gives
+  int threads = 0;  // 0: what the machine gives
+  // On the CPU: all memory is there when open() returns, not at the first touch. Off for a single
+  // answer.
+  bool memory_present = true;
   std::uint64_t memory = 0;  // hard cap on everything, bytes; 0: what is free
-  std::int64_t sequences =
-      1;  // KV pool for so many sequences of max_seq at once, as far as it fits
+  // KV pool for so many sequences of max_seq at once, as far as it fits.
+  std::int64_t sequences = 1;
   BuildOptions build;
-  bool random_weights =
-      false;  // MODEL is a config.json (or a folder with one) whose weights are made up
+  // MODEL is a config.json, or a folder with one, whose weights are made up in random_format.
+  bool random_weights = false;
   std::string random_format = "bf16";
   // Part done of what takes long (fetching, building, copying to a GPU) and what it is.
   std::function<void(double, const std::string&)> progress;
