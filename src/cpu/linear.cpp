@@ -2,6 +2,8 @@
 
 #include "base/check.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -10,8 +12,7 @@ namespace ingot::cpu {
 
 namespace {
 
-constexpr std::int64_t kFewTokens = 4;       // every thread quantises these itself: no barrier
-constexpr std::int64_t kActBytes = 1 << 18;  // of a block of tokens: they stay in L2
+constexpr std::int64_t kFewTokens = 4;  // every thread quantises these itself: no barrier
 constexpr std::int64_t kFewestBlockTokens = 16;
 constexpr std::int64_t kMostBlockTokens = 512;
 constexpr std::int64_t kLongestInt32 = 65536;  // 255 * 127 * k stays below 2^31
@@ -23,6 +24,13 @@ std::size_t aligned(std::size_t bytes) {
 
 std::size_t to_size(std::int64_t n) {
   return static_cast<std::size_t>(n);
+}
+
+// Of the activations of a block of tokens: half of L2, where they stay while the panels pass by.
+std::int64_t most_act_bytes() {
+  static const std::int64_t bytes =
+      std::clamp<std::int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE) / 2, 1 << 18, 1 << 20);
+  return bytes;
 }
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
@@ -64,10 +72,10 @@ ActTile take_act(Arena& arena, const MatmulPlan& plan, std::int64_t tokens, std:
           .tokens = 0};
 }
 
-// Tokens of one block: the activations of all formats together take about kActBytes.
+// Tokens of one block: the activations of all formats together take about most_act_bytes().
 std::int64_t block_tokens(std::int64_t value_bytes, std::int64_t k) {
-  return std::clamp(kActBytes / std::max<std::int64_t>(1, k * value_bytes), kFewestBlockTokens,
-                    kMostBlockTokens);
+  return std::clamp(most_act_bytes() / std::max<std::int64_t>(1, k * value_bytes),
+                    kFewestBlockTokens, kMostBlockTokens);
 }
 
 // Tokens cut into tiles whose sizes differ by at most one.
@@ -173,15 +181,6 @@ void run_panel(const Job& job, const Input& input, const ActTile& act, const std
                const TokenBlock& block, const PanelOutput& out, const Scratch& scratch) {
   const PackedFormat& f = *input.format;
   const Tiles tiles(block.tokens, input.plan.tile_tokens);
-  if (block.tokens <= input.plan.direct_tokens) {
-    job.kernels.direct({.format = &f,
-                        .compute = job.call.compute,
-                        .panel = panel,
-                        .act = input.tile(act, tiles, 0),
-                        .padded_k = input.k,
-                        .c = scratch.c});
-    return finish(job, out, block.begin, static_cast<int>(block.tokens), scratch.c);
-  }
   const auto* row_scale = f.row_header_bytes != 0 ? reinterpret_cast<const float*>(panel) : nullptr;
   const std::uint8_t* blocks = panel + f.row_header_bytes * kPanelRows;
   const std::int64_t bytes_per_k32 = std::int64_t{packed_block_bytes(f)} * 32 / f.block_k;
@@ -288,8 +287,8 @@ std::size_t linear_workspace_bytes(std::span<const PackedFormat* const> formats,
     std::size_t most_slice = 0;
     for (const std::int64_t m : {std::int64_t{1}, kFewTokens, max_m}) {
       const MatmulPlan plan = kernels.plan(*f, compute, m);
-      const std::int64_t values =
-          std::min(max_m * k, std::max(kActBytes / plan.value_bytes, kFewestBlockTokens * k));
+      const std::int64_t values = std::min(
+          max_m * k, std::max(most_act_bytes() / plan.value_bytes, kFewestBlockTokens * k));
       most_shared = std::max(most_shared, act_bytes(plan, values, tokens));
       most_slice = std::max(
           most_slice, aligned(to_size(plan.slice_bytes)) + aligned(to_size(plan.slice_floats) * 4));

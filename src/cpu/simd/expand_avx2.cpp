@@ -349,6 +349,10 @@ void expand_fp8(const ExpandCall& call) {
 
 }  // namespace
 
+void expand_iq4_xs_bytes_avx2(const ExpandCall& call) {
+  expand_quants<PackedKind::kIq4Xs, Form::kBytes>(call);
+}
+
 void expand_avx2(const ExpandCall& call) {
   switch (call.format->kind) {
     case PackedKind::kF32:

@@ -21,13 +21,12 @@ inline constexpr int kGateUpRows = 16;
 
 // What the driver must know of a tier's way with one format.
 struct MatmulPlan {
-  int tile_tokens;    // most tokens of one tile
-  int direct_tokens;  // calls with up to so many tokens use `direct`; 0: never
-  int slice_k;        // k expanded at a time, a multiple of block_k
-  int value_bytes;    // of one quantised activation
-  int slice_bytes;    // of an expanded slice's values, 32 rows x slice_k, a multiple of 64
-  int slice_floats;   // of its scales and minimums, a multiple of 16
-  bool in_place;      // tiles read the values where they lie; `expand` makes only scales
+  int tile_tokens;   // most tokens of one tile
+  int slice_k;       // k expanded at a time, a multiple of block_k
+  int value_bytes;   // of one quantised activation
+  int slice_bytes;   // of an expanded slice's values, 32 rows x slice_k, a multiple of 64
+  int slice_floats;  // of its scales and minimums, a multiple of 16
+  bool in_place;     // tiles read the values where they lie; `expand` makes only scales
 };
 
 // The activations of one tile of tokens, quantised by this tier for one format; only the tier reads
@@ -55,16 +54,6 @@ struct QuantiseCall {
   int64_t k;
   int64_t padded_k;
   ActTile out;
-};
-
-// Few tokens, all of k, straight from the packed stream.
-struct DirectCall {
-  const PackedFormat* format;
-  Compute compute;
-  const uint8_t* panel;  // of the packed weight, row scales included
-  ActTile act;
-  int64_t padded_k;
-  float* c;  // [tokens][32], 64-byte aligned; overwritten
 };
 
 // Packed blocks to what `tile` reads: values and f32 scales (and minimums) of 32 rows x k.
@@ -117,7 +106,6 @@ struct FinishCall {
 struct MatmulKernels {
   MatmulPlan (*plan)(const PackedFormat& format, Compute compute, int64_t tokens);
   void (*quantise)(const QuantiseCall& call);
-  void (*direct)(const DirectCall& call);  // null where plan() says 0 everywhere
   void (*expand)(const ExpandCall& call);
   void (*tile)(const TileCall& call);
   void (*finish)(const FinishCall& call);
@@ -143,6 +131,9 @@ extern const MatmulKernels kMatmulAvx2;
 extern const MatmulKernels kMatmulAvx512;
 extern const MatmulKernels kMatmulAvx512Vnni;
 extern const MatmulKernels kMatmulAvx512Bf16;
+
+// iq4_xs as bytes for the VNNI tiers; the AVX2 tier multiplies its 8-bit values as pairs.
+void expand_iq4_xs_bytes_avx2(const ExpandCall& call);
 #endif
 
 }  // namespace ingot::cpu

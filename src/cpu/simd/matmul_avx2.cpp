@@ -16,7 +16,6 @@ MatmulPlan plan(const PackedFormat& f, Compute compute, int64_t) {
   if (form == Form::kFloats && f.block_k < 128) slice_k = 128;
   const int value_bytes = form == Form::kBytes ? 1 : form == Form::kPairs ? 2 : 4;
   return {.tile_tokens = kTileTokens,
-          .direct_tokens = 0,
           .slice_k = slice_k,
           .value_bytes = value_bytes,
           .slice_bytes = slice_k * kPanelRows * value_bytes,
@@ -230,11 +229,7 @@ void finish(const FinishCall& call) {
 
 }  // namespace
 
-const MatmulKernels kMatmulAvx2 = {.plan = plan,
-                                   .quantise = quantise,
-                                   .direct = nullptr,
-                                   .expand = expand_avx2,
-                                   .tile = tile_avx2,
-                                   .finish = finish};
+const MatmulKernels kMatmulAvx2 = {
+    .plan = plan, .quantise = quantise, .expand = expand_avx2, .tile = tile_avx2, .finish = finish};
 
 }  // namespace ingot::cpu

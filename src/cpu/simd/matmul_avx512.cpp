@@ -23,7 +23,6 @@ MatmulPlan plan(const PackedFormat& f, Compute compute, int64_t tokens) {
   const int value_bytes = pairs(f) ? 2 : 1;
   const int groups = f.group == 0 ? 0 : slice_k / f.group * (f.has_min ? 2 : 1);
   return {.tile_tokens = kTokensProducts,
-          .direct_tokens = 0,
           .slice_k = slice_k,
           .value_bytes = value_bytes,
           .slice_bytes = slice_k * kPanelRows * value_bytes,
@@ -51,6 +50,7 @@ Tile integer_tile(PackedKind kind, int tokens) {
       return sums_tile<kPairs, 8>(tokens, kUpTo);
     case PackedKind::kQ8_0:
     case PackedKind::kIq4Nl:
+    case PackedKind::kIq4Xs:
       return group_tile<kPairs, PackedKind::kQ8_0>(tokens, kUpTo);
     case PackedKind::kInt4:
     case PackedKind::kQ4_0:
@@ -228,7 +228,6 @@ MatmulPlan plan_floats_avx512(const PackedFormat& f, int64_t tokens) {
   // In place: as far as the prefetch runs ahead. Else at least a super-block, in L2.
   const int slice_k = in_place ? (few ? 256 : 1024) : 256;
   return {.tile_tokens = kTokens512,
-          .direct_tokens = 0,
           .slice_k = slice_k,
           .value_bytes = 4,
           .slice_bytes = in_place ? 0 : slice_k * kPanelRows * 4,
@@ -249,11 +248,7 @@ void tile_floats_avx512(const TileCall& call) {
   sums_tile<kFloat, 4>(tokens, kUpTo)(call, from);
 }
 
-const MatmulKernels kMatmulAvx512 = {.plan = plan,
-                                     .quantise = quantise,
-                                     .direct = nullptr,
-                                     .expand = expand,
-                                     .tile = tile,
-                                     .finish = finish_avx512};
+const MatmulKernels kMatmulAvx512 = {
+    .plan = plan, .quantise = quantise, .expand = expand, .tile = tile, .finish = finish_avx512};
 
 }  // namespace ingot::cpu

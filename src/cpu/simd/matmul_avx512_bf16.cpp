@@ -44,20 +44,13 @@ void tile(const TileCall& call) {
   sums_tile<kDotBf16, 16>(tokens, UpTo14{})(call, from);
 }
 
-void direct(const DirectCall& call) {
-  kMatmulAvx512Vnni.direct(call);
-}
 void expand(const ExpandCall& call) {
   kMatmulAvx512Vnni.expand(call);
 }
 
 }  // namespace
 
-const MatmulKernels kMatmulAvx512Bf16 = {.plan = plan,
-                                         .quantise = quantise,
-                                         .direct = direct,
-                                         .expand = expand,
-                                         .tile = tile,
-                                         .finish = finish_avx512};
+const MatmulKernels kMatmulAvx512Bf16 = {
+    .plan = plan, .quantise = quantise, .expand = expand, .tile = tile, .finish = finish_avx512};
 
 }  // namespace ingot::cpu

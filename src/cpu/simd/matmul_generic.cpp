@@ -250,7 +250,6 @@ MatmulPlan plan(const PackedFormat& f, Compute compute, int64_t) {
   const bool wide = floats(f, compute);
   const int groups = f.group == 0 ? 0 : kSliceK / f.group * (f.has_min ? 2 : 1);
   return {.tile_tokens = kTile,
-          .direct_tokens = 0,
           .slice_k = kSliceK,
           .value_bytes = wide ? 4 : 1,
           .slice_bytes = kSliceK * kPanelRows * (wide ? 4 : 1),
@@ -410,11 +409,7 @@ void finish(const FinishCall& call) {
 
 }  // namespace
 
-const MatmulKernels kMatmulGeneric = {.plan = plan,
-                                      .quantise = quantise,
-                                      .direct = nullptr,
-                                      .expand = expand_kind,
-                                      .tile = tile,
-                                      .finish = finish};
+const MatmulKernels kMatmulGeneric = {
+    .plan = plan, .quantise = quantise, .expand = expand_kind, .tile = tile, .finish = finish};
 
 }  // namespace ingot::cpu
