@@ -1,10 +1,12 @@
-// cuda_check kernels [TARGET]...   compiles every kernel for each target (all of the design's)
+// cuda_check kernels [--op NAME] [TARGET]...
+//                                  compiles every kernel for each target (all of the design's)
 // cuda_check ops [OPTION]...       the op driver on the first GPU, and rows alone against rows
 //                                  together (options: tests/ops/op_driver.h)
 // cuda_check describe              what is here
 // The last line is "N passed, N failed".
 #include "base/error.h"
 #include "cuda/device.h"
+#include "ops/ops.h"
 
 #include <fmt/core.h>
 
@@ -42,13 +44,18 @@ void print_table(std::span<const TargetReport> reports) {
 }
 
 int check_targets(std::vector<std::string> targets) {
+  std::string only_op;
+  if (targets.size() >= 2 && targets[0] == "--op") {
+    only_op = op(targets[1]).name;
+    targets.erase(targets.begin(), targets.begin() + 2);
+  }
   if (targets.empty()) targets.assign(std::begin(kDesignTargets), std::end(kDesignTargets));
   std::vector<TargetReport> reports(targets.size());
   // Two at a time: a compile takes one core.
   for (std::size_t i = 0; i < targets.size(); i += 2) {
     std::vector<std::thread> threads;
     for (std::size_t j = i; j < std::min(i + 2, targets.size()); ++j)
-      threads.emplace_back([&, j] { reports[j] = check_kernels(targets[j]); });
+      threads.emplace_back([&, j] { reports[j] = check_kernels(targets[j], only_op); });
     for (std::thread& thread : threads) thread.join();
   }
   print_table(reports);

@@ -112,9 +112,10 @@ KernelReport check_op(const OpDef& op, TargetReport& target) {
 
 }  // namespace
 
-TargetReport check_kernels(std::string_view arch) {
+TargetReport check_kernels(std::string_view arch, std::string_view only_op) {
   TargetReport target{.arch = std::string(arch), .kernels = {}, .failures = {}};
-  for (const OpDef* op : all_ops()) target.kernels.push_back(check_op(*op, target));
+  for (const OpDef* op : all_ops())
+    if (only_op.empty() || op->name == only_op) target.kernels.push_back(check_op(*op, target));
   return target;
 }
 

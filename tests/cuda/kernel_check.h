@@ -24,6 +24,7 @@ struct TargetReport {
 
 // All sample cases of all ops in both compute modes; matrices in every weight format on one case
 // and in a few on the others. Compiles always: a cached cubin has no assembler's report.
-TargetReport check_kernels(std::string_view arch);
+// `only_op`: empty for all.
+TargetReport check_kernels(std::string_view arch, std::string_view only_op = {});
 
 }  // namespace ingot::cuda
