@@ -72,16 +72,17 @@ KernelReport check_op(const OpDef& op, TargetReport& target) {
   KernelReport report{.op = std::string(op.name)};
   std::string where;
   const auto device = make_cuda_target(
-      target.arch, {.use_cache = false, .on_compiled = [&](const CompiledKernel& kernel) {
-                      ++report.variants;
-                      count(report.most, kernel.use);
-                      if (kernel.use.stack_bytes + kernel.use.spill_bytes > 0)
-                        target.failures.push_back(fmt::format(
-                            "{} for {}: {} bytes of local memory, {} bytes spilled", where,
-                            target.arch, kernel.use.stack_bytes, kernel.use.spill_bytes));
-                      if (kernel.use.registers == 0)
-                        target.failures.push_back(where + ": no assembler's report");
-                    }});
+      target.arch,
+      {.use_cache = false, .on_compiled = [&](const CompiledKernel& kernel) {
+         ++report.variants;
+         count(report.most, kernel.use);
+         if (kernel.use.stack_bytes + kernel.use.spill_bytes > 0)
+           target.failures.push_back(fmt::format(
+               "{} for {}: {} bytes of local memory, {} bytes spilled, {} registers", where,
+               target.arch, kernel.use.stack_bytes, kernel.use.spill_bytes, kernel.use.registers));
+         if (kernel.use.registers == 0)
+           target.failures.push_back(where + ": no assembler's report");
+       }});
   CodeStore code;  // equal code is compiled once
   bool every = true;
   for (const OpCase& sample : op.cases()) {

@@ -55,7 +55,7 @@ __device__ float rounded(float x) {
   return to_float(from_float<T>(x));
 }
 
-// Not an exact division: its slow path is a call, around which registers are spilled. To about 2 ulp.
+// Not an exact division: its slow path is a call, around which registers spill. To about 2 ulp.
 __device__ inline float silu(float x) {
   return __fdividef(x, 1.0f + expf(-x));
 }

@@ -32,8 +32,45 @@ constexpr Launch linear_launch(long long rows, long long weight_rows) {
 
 namespace ingot::cuda {
 
-// A row's K order is fixed: lane l adds values 256 i + 8 l .. + 7 in order of i, then lanes are
-// summed by a butterfly. It depends neither on the number of rows nor on a row's place among them.
+struct Outputs {
+  float first;
+  float second;
+};
+
+// Products of both weight rows with Rows rows of x; lane m gets row m's. Rows past `count` repeat
+// the last one, without branches. A row's K order is fixed: lane l adds values 256 i + 8 l .. + 7 in
+// order of i, then lanes are summed by a butterfly. It depends neither on the number of rows nor on
+// a row's place among them.
+template <int Rows>
+__device__ Outputs multiply(const u8* first_row, const u8* second_row, const X_TYPE* x, int count) {
+  const int lane = threadIdx.x % 32;
+  float sums[Rows][2] = {};
+  for (int k = lane * 8; k < WIDTH; k += 32 * 8) {
+    float w0[8];
+    float w1[8];
+    Weight::load8<WIDTH>(first_row, k, w0);
+    Weight::load8<WIDTH>(second_row, k, w1);
+#pragma unroll
+    for (int m = 0; m < Rows; ++m) {
+      float v[8];
+      load_row8<WIDTH>(x + static_cast<i64>(min(m, count - 1)) * WIDTH, k, v);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        sums[m][0] = fmaf(v[i], w0[i], sums[m][0]);
+        sums[m][1] = fmaf(v[i], w1[i], sums[m][1]);
+      }
+    }
+  }
+  Outputs own = {0, 0};
+#pragma unroll
+  for (int m = 0; m < Rows; ++m) {
+    const float first = warp_sum(sums[m][0]);
+    const float second = warp_sum(sums[m][1]);
+    if (lane == m) own = {first, second};
+  }
+  return own;
+}
+
 extern "C" __global__ void __launch_bounds__(kLinearWarps * 32)
     linear(const __grid_constant__ LinearParams p) {
   constexpr int kOutputs = SWIGLU ? WEIGHT_ROWS / 2 : WEIGHT_ROWS;
@@ -50,35 +87,11 @@ extern "C" __global__ void __launch_bounds__(kLinearWarps * 32)
   const int count = min(kLinearRows, p.rows - row0);
   const X_TYPE* x = static_cast<const X_TYPE*>(p.x) + static_cast<i64>(row0) * WIDTH;
 
-  float sums[kLinearRows][2] = {};
-  for (int k = lane * 8; k < WIDTH; k += 32 * 8) {
-    float w0[8];
-    float w1[8];
-    Weight::load8<WIDTH>(first_row, k, w0);
-    Weight::load8<WIDTH>(second_row, k, w1);
-#pragma unroll
-    for (int m = 0; m < kLinearRows; ++m) {
-      if (m >= count) continue;
-      float v[8];
-      load_row8<WIDTH>(x + static_cast<i64>(m) * WIDTH, k, v);
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        sums[m][0] = fmaf(v[i], w0[i], sums[m][0]);
-        sums[m][1] = fmaf(v[i], w1[i], sums[m][1]);
-      }
-    }
-  }
-
-  // Lane m finishes row m.
-  float a = 0;
-  float b = 0;
-#pragma unroll
-  for (int m = 0; m < kLinearRows; ++m) {
-    const float total0 = warp_sum(sums[m][0]);
-    const float total1 = warp_sum(sums[m][1]);
-    if (lane == m) a = total0, b = total1;
-  }
+  const auto [a0, b0] = count == 1 ? multiply<1>(first_row, second_row, x, count)
+                                   : multiply<kLinearRows>(first_row, second_row, x, count);
   if (lane >= count) return;
+  float a = a0;
+  float b = b0;
   if (HAS_BIAS) a += p.bias[first], b += p.bias[second];
   const i64 base = static_cast<i64>(row0 + lane) * kOutputs + (SWIGLU ? pair : first);
   OUT_TYPE* out = static_cast<OUT_TYPE*>(p.out) + base;
