@@ -38,7 +38,7 @@ struct Outputs {
 };
 
 // Products of both weight rows with Rows rows of x; lane m gets row m's. Rows past `count` repeat
-// the last one, without branches. A row's K order is fixed: lane l adds values 256 i + 8 l .. + 7 in
+// the last one, without branches. The K order is fixed: lane l adds values 256 i + 8 l .. + 7 in
 // order of i, then lanes are summed by a butterfly. It depends neither on the number of rows nor on
 // a row's place among them.
 template <int Rows>
