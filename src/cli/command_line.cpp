@@ -1,0 +1,130 @@
+#include "cli/command_line.h"
+
+#include "base/error.h"
+#include "base/version.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <utility>
+
+namespace ingot::cli {
+
+namespace {
+
+struct Listed {
+  const char* name;
+  void (*declare)(Command&);
+};
+
+// In the order of `ingot --help`.
+constexpr Listed kCommands[] = {
+    {"run", declare_run},           {"batch", declare_batch},       {"build", declare_build},
+    {"bench", declare_bench},       {"plan", declare_plan},         {"inspect", declare_inspect},
+    {"tokenize", declare_tokenize}, {"detokenize", declare_detokenize},
+    {"render", declare_render},     {"logits", declare_logits},     {"perplexity", declare_perplexity},
+    {"devices", declare_devices},
+};
+
+constexpr int kIndent = 32;
+
+// A value that is there only when it was given.
+template <typename T>
+void optional_option(CLI::App& app, const std::string& names, std::optional<T>& to,
+                     const std::string& help) {
+  app.add_option_function<T>(names, [&to](const T& value) { to = value; }, help);
+}
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
+void Command::describe(const std::string& what, const std::string& example) {
+  app_.description(what);
+  app_.footer("Example:\n  " + example);
+}
+
+void Command::positional(const std::string& name, std::string& to, const std::string& help) {
+  app_.add_option(name, to, help)->required();
+}
+
+void Command::flag(const std::string& names, bool& to, const std::string& help) {
+  app_.add_flag(names, to, help);
+}
+
+void Command::option(const std::string& names, std::string& to, const std::string& help,
+                     bool required) {
+  app_.add_option(names, to, help)->required(required);
+}
+
+void Command::option(const std::string& names, std::int64_t& to, const std::string& help) {
+  app_.add_option(names, to, help)->capture_default_str();
+}
+
+void Command::option(const std::string& names, int& to, const std::string& help) {
+  app_.add_option(names, to, help);
+}
+
+void Command::option(const std::string& names, std::optional<std::string>& to,
+                     const std::string& help) {
+  optional_option(app_, names, to, help);
+}
+
+void Command::option(const std::string& names, std::optional<std::int64_t>& to,
+                     const std::string& help) {
+  optional_option(app_, names, to, help);
+}
+
+void Command::option(const std::string& names, std::optional<std::uint64_t>& to,
+                     const std::string& help) {
+  optional_option(app_, names, to, help);
+}
+
+void Command::option(const std::string& names, std::optional<double>& to, const std::string& help) {
+  optional_option(app_, names, to, help);
+}
+
+void Command::option(const std::string& names, std::vector<std::string>& to,
+                     const std::string& help) {
+  app_.add_option(names, to, help)->expected(1)->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeAll);
+}
+
+void Command::choice(const std::string& names, std::string& to, std::vector<std::string> choices,
+                     const std::string& help) {
+  app_.add_option(names, to, help)->check(CLI::IsMember(std::move(choices)))->capture_default_str();
+}
+
+void Command::action(Action action) {
+  app_.callback([this, action = std::move(action)] { chosen_ = action; });
+}
+
+int run_command_line(int argc, char** argv) {
+  CLI::App app("Ingot compiles large language models into engines and runs them.", "ingot");
+  app.set_version_flag("--version", std::string("ingot ") + kVersion);
+  app.footer("MODEL is a Hugging Face folder, a Meta folder, a .gguf file, an .ingot engine or a hub "
+             "name org/name.\n`ingot COMMAND --help` says more, with an example.");
+  app.get_formatter()->column_width(kIndent);
+  app.require_subcommand(1);
+  Action chosen;
+  std::vector<std::unique_ptr<Command>> commands;
+  for (const Listed& listed : kCommands) {
+    commands.push_back(std::make_unique<Command>(*app.add_subcommand(listed.name), chosen));
+    listed.declare(*commands.back());
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help and --version
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    const auto named = app.get_subcommands();
+    fail(ErrorCode::kUsage, "[usage] {}; see `ingot {}--help`", one_line(e.what()),
+         named.empty() ? "" : named.front()->get_name() + " ");
+  }
+  return chosen();
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,14 @@
+#pragma once
+
+namespace ingot::cli {
+
+// Ctrl-C sets a flag that long work asks for; a second one, if nobody asked in between, ends the
+// program at once.
+void catch_interrupts();
+bool interrupted();
+// A chat goes on after its answer was stopped.
+void clear_interrupt();
+// Throws Error{kInterrupted} after Ctrl-C.
+void throw_if_interrupted();
+
+}  // namespace ingot::cli

@@ -1,0 +1,164 @@
+#include "cli/options.h"
+
+#include "base/error.h"
+#include "cli/progress.h"
+#include "plan/engine_file.h"
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <random>
+
+namespace ingot::cli {
+
+namespace {
+
+constexpr std::int64_t kMaxThreads = 1024;
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 24;
+
+std::int64_t in_range(std::int64_t value, std::int64_t low, std::int64_t high, const char* option) {
+  if (value < low || value > high)
+    fail(ErrorCode::kUsage, "[usage] {} {}: wanted {} to {}", option, value, low, high);
+  return value;
+}
+
+double finite(double value, const char* option) {
+  if (!std::isfinite(value)) fail(ErrorCode::kUsage, "[usage] {}: not a finite number", option);
+  return value;
+}
+
+// An engine keeps what it was built with.
+void check_engine(const ModelOptions& o, const Model& model) {
+  const auto refuse = [&](const char* option, const auto& wanted, const auto& built) {
+    fail(ErrorCode::kUsage,
+         "[usage] {} {}: {} was built with {}; leave the option out or build again", option, wanted,
+         o.model, built);
+  };
+  const EngineInfo& info = model.info();
+  if (o.max_batch && *o.max_batch != info.max_batch)
+    refuse("--max-batch", *o.max_batch, info.max_batch);
+  if (o.max_seq && *o.max_seq != info.max_seq) refuse("--max-seq", *o.max_seq, info.max_seq);
+  if (o.quant) refuse("--quant", *o.quant, "its weights as they are");
+  if (o.kv_cache) refuse("--kv-cache", *o.kv_cache, "its KV cache as it is");
+  if (!o.skip_passes.empty()) refuse("--skip-pass", o.skip_passes.front(), "its passes done");
+  if (o.mode && *o.mode != model.plan().mode)
+    refuse("--compute", *o.mode == ComputeMode::kF32 ? "f32" : "native",
+           model.plan().mode == ComputeMode::kF32 ? "f32" : "native");
+}
+
+}  // namespace
+
+void ModelOptions::declare(Command& c) {
+  c.positional("MODEL", model, "folder, .gguf, .ingot or hub name org/name");
+  c.option("--device", device, "auto, cpu, cuda or cuda:N (default: auto)");
+  c.option("--threads", threads, "CPU threads (default: all this process may use)");
+  c.option("--memory", memory, "hard cap on everything, as 4G or 512M (default: what is free)");
+  c.option("--quant", quant, "weight format for float weights: none, int8, int4, fp8, q8_0, q4_0 ...");
+  c.option("--kv-cache", kv_cache, "auto, bf16, int8 or fp8");
+  c.option("--max-batch", max_batch, "sequences of a step (default: 8)");
+  c.option("--max-seq", max_seq, "longest sequence, prompt and answer (default: the model's)");
+  c.choice("--deterministic", deterministic, {"on", "strict", "off"},
+           "same bits alone and in any batch; off allows what is faster");
+  c.option("--skip-pass", skip_passes, "leave a compiler pass out; may be repeated");
+}
+
+OpenOptions ModelOptions::open_options() const {
+  OpenOptions o;
+  o.device = device;
+  if (threads) o.threads = static_cast<int>(in_range(*threads, 1, kMaxThreads, "--threads"));
+  if (memory) o.memory = parse_size(*memory, "--memory");
+  if (quant) o.build.quant = *quant;
+  if (kv_cache) o.build.kv_cache = *kv_cache;
+  if (max_batch) o.build.max_batch = in_range(*max_batch, 1, kMaxCount, "--max-batch");
+  if (max_seq) o.build.max_seq = in_range(*max_seq, 1, kMaxCount, "--max-seq");
+  if (mode) o.build.mode = *mode;
+  o.build.skip_passes = skip_passes;
+  return o;
+}
+
+std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequences) {
+  Progress progress;
+  OpenOptions open = options.open_options();
+  open.sequences = sequences;
+  open.progress = [&](double part, const std::string& what) { progress.update(part, what); };
+  auto model = Model::open(options.model, open);
+  std::error_code error;
+  if (std::filesystem::is_regular_file(options.model, error) &&
+      EngineFile::is_engine(options.model))
+    check_engine(options, *model);
+  return model;
+}
+
+void SamplingOptions::declare(Command& c) {
+  c.option("--max-tokens", max_tokens, "tokens of the answer (default: as many as fit)");
+  c.option("--min-tokens", min_tokens, "no end before so many tokens");
+  c.option("--temperature", temperature, "0: always the likeliest token");
+  c.option("--top-k", top_k, "draw from the K likeliest; 0: all");
+  c.option("--top-p", top_p, "smallest set whose probabilities reach P");
+  c.option("--min-p", min_p, "drop what is less likely than P times the likeliest");
+  c.option("--repetition-penalty", repetition_penalty, "above 1: tokens seen become unlikelier");
+  c.option("--presence-penalty", presence_penalty, "subtracted once from tokens of the answer");
+  c.option("--frequency-penalty", frequency_penalty, "subtracted for each time of a token");
+  c.option("--seed", seed, "same seed, same answer (default: random)");
+  c.option("--stop", stop, "text that ends the answer; may be repeated");
+  c.flag("--ignore-eos", ignore_eos, "go on after the end token");
+}
+
+SamplingParams SamplingOptions::over(SamplingParams p) const {
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
+  const auto count = [](const std::optional<std::int64_t>& value, const char* option, auto& to) {
+    if (value) to = static_cast<std::int32_t>(in_range(*value, 0, kMax, option));
+  };
+  const auto number = [](const std::optional<double>& value, const char* option, double& to) {
+    if (value) to = finite(*value, option);
+  };
+  number(temperature, "--temperature", p.temperature);
+  number(top_p, "--top-p", p.top_p);
+  number(min_p, "--min-p", p.min_p);
+  number(repetition_penalty, "--repetition-penalty", p.repetition_penalty);
+  number(presence_penalty, "--presence-penalty", p.presence_penalty);
+  number(frequency_penalty, "--frequency-penalty", p.frequency_penalty);
+  count(top_k, "--top-k", p.top_k);
+  count(max_tokens, "--max-tokens", p.max_tokens);
+  count(min_tokens, "--min-tokens", p.min_tokens);
+  p.seed = seed ? *seed : (std::uint64_t{std::random_device{}()} << 21) ^ std::random_device{}();
+  p.stop = stop;
+  p.ignore_eos = ignore_eos;
+  return p;
+}
+
+std::uint64_t parse_size(std::string_view text, std::string_view option) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string unit(end, text.data() + text.size());
+  for (char& c : unit) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (unit.ends_with("ib")) unit.resize(unit.size() - 2);
+  if (unit.size() == 2 && unit.ends_with("b")) unit.resize(1);
+  constexpr std::string_view kUnits = "bkmgt";
+  const std::size_t power = unit.empty() ? 0 : kUnits.find(unit);
+  constexpr double kLargest = 1e18;
+  const double bytes = power > 4 ? -1 : value * std::pow(1024.0, static_cast<double>(power));
+  if (error != std::errc() || unit.size() > 1 || !(bytes >= 1) || bytes > kLargest)
+    fail(ErrorCode::kUsage, "[usage] {} {}: wanted bytes, such as 4G, 512M or 1073741824", option,
+         text);
+  return static_cast<std::uint64_t>(bytes);
+}
+
+std::vector<std::int32_t> parse_ids(std::string_view text, std::string_view where) {
+  constexpr std::string_view kBetween = ", \t\r\n";
+  std::vector<std::int32_t> ids;
+  for (std::size_t at = text.find_first_not_of(kBetween); at != std::string_view::npos;) {
+    const std::size_t end = std::min(text.find_first_of(kBetween, at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    std::int32_t id = -1;
+    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+    if (error != std::errc() || stop != word.data() + word.size() || id < 0)
+      fail(ErrorCode::kUsage, "[usage] {}: `{}` is no token id", where, word.substr(0, 40));
+    ids.push_back(id);
+    at = text.find_first_not_of(kBetween, end);
+  }
+  return ids;
+}
+
+}  // namespace ingot::cli

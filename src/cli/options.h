@@ -1,0 +1,59 @@
+#pragma once
+
+#include "cli/command_line.h"
+#include "ingot/sampling_params.h"
+#include "llm/model.h"
+#include "llm/open_options.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ingot::cli {
+
+// What every command that opens a model takes.
+struct ModelOptions {
+  std::string model;
+  std::string device = "auto";
+  std::optional<std::int64_t> threads;
+  std::optional<std::string> memory;
+  std::optional<std::string> quant;
+  std::optional<std::string> kv_cache;
+  std::optional<std::int64_t> max_batch;
+  std::optional<std::int64_t> max_seq;
+  std::string deterministic = "on";
+  std::vector<std::string> skip_passes;
+  std::optional<ComputeMode> mode;  // where the command has --compute
+
+  void declare(Command& command);
+  // Checked; throws Error{kUsage}.
+  OpenOptions open_options() const;
+};
+
+// Opens with progress. A build setting that an engine contradicts is Error{kUsage}. `sequences`: see
+// OpenOptions.
+std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequences = 1);
+
+// Sampling flags; what is given overrides the model's defaults.
+struct SamplingOptions {
+  std::optional<double> temperature, top_p, min_p;
+  std::optional<double> repetition_penalty, presence_penalty, frequency_penalty;
+  std::optional<std::int64_t> top_k, max_tokens, min_tokens;
+  std::optional<std::uint64_t> seed;
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+
+  void declare(Command& command);
+  // A seed is always set, so that it can be told. Throws Error{kUsage}.
+  SamplingParams over(SamplingParams defaults) const;
+};
+
+// "512M", "1.5GiB", "4096": bytes; units are powers of 1024. Throws Error{kUsage}.
+std::uint64_t parse_size(std::string_view text, std::string_view option);
+// Ids separated by commas or white space. Throws Error{kUsage} naming the first that is none.
+std::vector<std::int32_t> parse_ids(std::string_view text, std::string_view where);
+
+}  // namespace ingot::cli

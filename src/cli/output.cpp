@@ -1,0 +1,59 @@
+#include "cli/output.h"
+
+#include "base/error.h"
+#include "cli/interrupt.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace ingot::cli {
+
+namespace {
+
+constexpr std::size_t kMaxInput = std::size_t{1} << 30;
+
+}  // namespace
+
+void print(std::string_view text) {
+  const std::size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
+  if (written != text.size() || std::fflush(stdout) != 0)
+    fail(ErrorCode::kSystem, "[stdout] {}", std::strerror(errno));
+}
+
+void print_json(const OrderedJson& value) {
+  print(dump_json(value) + "\n");
+}
+
+std::string read_standard_input() {
+  std::string text;
+  std::array<char, 1 << 16> chunk;
+  while (true) {
+    const ssize_t n = ::read(STDIN_FILENO, chunk.data(), chunk.size());
+    if (n == 0) return text;
+    throw_if_interrupted();
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(ErrorCode::kSystem, "[stdin] {}", std::strerror(errno));
+    if (text.size() + static_cast<std::size_t>(n) > kMaxInput)
+      fail(ErrorCode::kBadInput, "[stdin] larger than {} bytes", kMaxInput);
+    text.append(chunk.data(), static_cast<std::size_t>(n));
+  }
+}
+
+bool input_is_terminal() {
+  return ::isatty(STDIN_FILENO) == 1;
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (bytes >= std::uint64_t{1} << 30) return fmt::format("{:.2f} GiB", value / (1 << 30));
+  if (bytes >= std::uint64_t{1} << 20) return fmt::format("{:.1f} MiB", value / (1 << 20));
+  if (bytes >= std::uint64_t{1} << 10) return fmt::format("{:.1f} KiB", value / (1 << 10));
+  return fmt::format("{} B", bytes);
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "base/json.h"
+
+#include <string>
+#include <string_view>
+
+namespace ingot::cli {
+
+// To standard output, at once. Throws Error{kSystem} when it cannot be written.
+void print(std::string_view text);
+// One line.
+void print_json(const OrderedJson& value);
+// Standard input to its end.
+std::string read_standard_input();
+bool input_is_terminal();
+
+// "1.50 GiB", "93.8 MiB".
+std::string human_bytes(std::uint64_t bytes);
+
+}  // namespace ingot::cli
