@@ -95,6 +95,13 @@ std::string read_file(const std::filesystem::path& path, std::size_t max_bytes) 
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+  struct stat info{};
+  if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    direct_ = true;
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd_ < 0) fail_with_errno("open");
+    return;
+  }
   static std::atomic<int> counter{0};
   temporary_ = path_;
   temporary_ += fmt::format(".tmp{}.{}", ::getpid(), counter.fetch_add(1));
@@ -105,7 +112,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
   ::close(fd_);
-  ::unlink(temporary_.c_str());
+  if (!direct_) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::fail_with_errno(std::string_view what) const {
@@ -116,8 +123,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   if (buffer_.size() + bytes.size() > kBufferBytes) flush();
   position_ += bytes.size();
   if (bytes.size() >= kBufferBytes) {
-    write_all(fd_, reinterpret_cast<const char*>(bytes.data()), bytes.size(),
-              position_ - bytes.size(), path_);
+    write_next(reinterpret_cast<const char*>(bytes.data()), bytes.size(), position_ - bytes.size());
   } else {
     buffer_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
@@ -139,13 +145,28 @@ void AtomicFile::pad_to(std::uint64_t alignment) {
   if (rest != 0) write(std::string(alignment - rest, '\0'));
 }
 
+void AtomicFile::write_next(const char* data, std::size_t size, std::uint64_t offset) {
+  if (!direct_) return write_all(fd_, data, size, offset, path_);
+  while (size > 0) {
+    const ssize_t n = ::write(fd_, data, size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) fail_with_errno("write");
+    data += n;
+    size -= static_cast<std::size_t>(n);
+  }
+}
+
 void AtomicFile::flush() {
-  write_all(fd_, buffer_.data(), buffer_.size(), position_ - buffer_.size(), path_);
+  write_next(buffer_.data(), buffer_.size(), position_ - buffer_.size());
   buffer_.clear();
 }
 
 void AtomicFile::commit() {
   flush();
+  if (direct_) {
+    if (::close(std::exchange(fd_, -1)) != 0) fail_with_errno("close");
+    return;
+  }
   if (::fsync(fd_) != 0) fail_with_errno("fsync");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno("rename");
   ::close(std::exchange(fd_, -1));

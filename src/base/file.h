@@ -40,7 +40,8 @@ std::string read_file(const std::filesystem::path& path,
 
 // Writes to a temporary name beside `path`, then fsync and rename on commit(). Without commit() (an
 // exception, a signal handler's unwinding) nothing is left behind. All failures throw
-// Error{kSystem} with the path and the system's reason ("No space left on device").
+// Error{kSystem} with the path and the system's reason ("No space left on device"). What is there and
+// no regular file (a pipe, /dev/stdout) cannot be replaced and is written as it comes.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -59,11 +60,13 @@ class AtomicFile {
 
  private:
   void flush();
+  void write_next(const char* data, std::size_t size, std::uint64_t offset);
   [[noreturn]] void fail_with_errno(std::string_view what) const;
 
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   int fd_ = -1;
+  bool direct_ = false;  // written as it comes
   std::uint64_t position_ = 0;
   std::string buffer_;  // small writes are gathered
 };

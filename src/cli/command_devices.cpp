@@ -27,9 +27,10 @@ int devices(bool json) {
 
 void declare_devices(Command& command) {
   auto json = std::make_shared<bool>(false);
-  command.describe("What is here, what is used, and why not the rest.\n"
-                   "INGOT_CPU=generic|avx2|avx512|... caps the CPU's instructions.",
-                   "ingot devices --json");
+  command.describe(
+      "What is here, what is used, and why not the rest.\n"
+      "INGOT_CPU=generic|avx2|avx512|... caps the CPU's instructions.",
+      "ingot devices --json");
   command.flag("--json", *json, "one object: devices, cpu, cuda");
   command.action([json] { return devices(*json); });
 }

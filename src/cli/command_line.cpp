@@ -19,10 +19,17 @@ struct Listed {
 
 // In the order of `ingot --help`.
 constexpr Listed kCommands[] = {
-    {"run", declare_run},           {"batch", declare_batch},       {"build", declare_build},
-    {"bench", declare_bench},       {"plan", declare_plan},         {"inspect", declare_inspect},
-    {"tokenize", declare_tokenize}, {"detokenize", declare_detokenize},
-    {"render", declare_render},     {"logits", declare_logits},     {"perplexity", declare_perplexity},
+    {"run", declare_run},
+    {"batch", declare_batch},
+    {"build", declare_build},
+    {"bench", declare_bench},
+    {"plan", declare_plan},
+    {"inspect", declare_inspect},
+    {"tokenize", declare_tokenize},
+    {"detokenize", declare_detokenize},
+    {"render", declare_render},
+    {"logits", declare_logits},
+    {"perplexity", declare_perplexity},
     {"devices", declare_devices},
 };
 
@@ -89,8 +96,9 @@ void Command::option(const std::string& names, std::optional<double>& to, const 
 
 void Command::option(const std::string& names, std::vector<std::string>& to,
                      const std::string& help) {
-  app_.add_option(names, to, help)->expected(1)->multi_option_policy(
-      CLI::MultiOptionPolicy::TakeAll);
+  app_.add_option(names, to, help)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 void Command::choice(const std::string& names, std::string& to, std::vector<std::string> choices,
@@ -105,8 +113,9 @@ void Command::action(Action action) {
 int run_command_line(int argc, char** argv) {
   CLI::App app("Ingot compiles large language models into engines and runs them.", "ingot");
   app.set_version_flag("--version", std::string("ingot ") + kVersion);
-  app.footer("MODEL is a Hugging Face folder, a Meta folder, a .gguf file, an .ingot engine or a hub "
-             "name org/name.\n`ingot COMMAND --help` says more, with an example.");
+  app.footer(
+      "MODEL is a Hugging Face folder, a Meta folder, a .gguf file, an .ingot engine or a hub "
+      "name org/name.\n`ingot COMMAND --help` says more, with an example.");
   app.get_formatter()->column_width(kIndent);
   app.require_subcommand(1);
   Action chosen;

@@ -21,8 +21,9 @@ struct LogitsOptions {
 int run_logits(LogitsOptions& o) {
   if (o.tokens.has_value() == o.tokens_file.has_value())
     fail(ErrorCode::kUsage, "[usage] give either --tokens or --tokens-file");
-  const std::vector<std::int32_t> ids =
-      o.tokens ? parse_ids(*o.tokens, "--tokens") : parse_ids(read_file(*o.tokens_file), *o.tokens_file);
+  const std::vector<std::int32_t> ids = o.tokens
+                                            ? parse_ids(*o.tokens, "--tokens")
+                                            : parse_ids(read_file(*o.tokens_file), *o.tokens_file);
   if (ids.empty()) fail(ErrorCode::kUsage, "[usage] no tokens");
   if (!o.compute.empty())
     o.model.mode = o.compute == "f32" ? ComputeMode::kF32 : ComputeMode::kNative;
@@ -31,12 +32,11 @@ int run_logits(LogitsOptions& o) {
   Progress progress;
   const auto count = static_cast<std::int64_t>(ids.size());
   NpyRows rows(o.out, count, model->info().vocab);
-  model->score(ids, o.steps,
-               [&](std::int64_t first, std::int64_t part, std::span<const float> logits) {
-                 rows.append(logits);
-                 progress.update(static_cast<double>(first + part) / static_cast<double>(count),
-                                 "scoring");
-               });
+  model->score(
+      ids, o.steps, [&](std::int64_t first, std::int64_t part, std::span<const float> logits) {
+        rows.append(logits);
+        progress.update(static_cast<double>(first + part) / static_cast<double>(count), "scoring");
+      });
   rows.commit();
   return 0;
 }
@@ -50,7 +50,8 @@ void declare_logits(Command& command) {
   o->model.declare(command);
   command.option("--tokens", o->tokens, "token ids: 1,2,3");
   command.option("--tokens-file", o->tokens_file, "file of ids, between commas or white space");
-  command.choice("--compute", o->compute, {"native", "f32"}, "arithmetic: the device's own (default), or float32");
+  command.choice("--compute", o->compute, {"native", "f32"},
+                 "arithmetic: the device's own (default), or float32");
   command.option("--steps", o->steps, "the last N tokens go one at a time through the KV cache");
   command.option("-o,--out", o->out, "the .npy file; row i predicts token i + 1", true);
   command.action([o] { return run_logits(*o); });

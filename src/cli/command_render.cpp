@@ -40,7 +40,8 @@ int render(const RenderOptions& o) {
   }
   if (o.variables) {
     variables = parse_ordered_json(*o.variables, "--variables");
-    if (!variables.is_object()) fail(ErrorCode::kUsage, "[usage] --variables: wanted a JSON object");
+    if (!variables.is_object())
+      fail(ErrorCode::kUsage, "[usage] --variables: wanted a JSON object");
     input.variables = &variables;
   }
   ModelText model = ModelText::open(o.model);

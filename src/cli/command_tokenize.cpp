@@ -17,8 +17,7 @@ struct TokenizeOptions {
 int tokenize(const TokenizeOptions& o) {
   const std::string text = read_standard_input();
   const ModelText model = ModelText::open(o.model);
-  const auto ids = model.tokenizer().encode(
-      text, {.add_special = !o.no_special, .parse_special = !o.no_special});
+  const auto ids = model.tokenizer().encode(text, {.add_special = !o.no_special});
   if (o.json) {
     print_json({{"token_ids", ids}, {"count", ids.size()}});
     return 0;
@@ -40,7 +39,7 @@ void declare_tokenize(Command& command) {
                    "printf 'Hello, world' | ingot tokenize smollm2.gguf");
   command.positional("MODEL", o->model, "folder, .gguf, .ingot or hub name org/name");
   command.flag("--no-special", o->no_special,
-               "plain text only: nothing before or after it, no control token out of it");
+               "without what the tokenizer puts before and after a text (BOS, EOS)");
   command.flag("--json", o->json, "one object: token_ids, count");
   command.action([o] { return tokenize(*o); });
 }

@@ -2,11 +2,10 @@
 
 #include "base/error.h"
 #include "cli/progress.h"
-#include "plan/engine_file.h"
+#include "llm/resolve.h"
 
 #include <charconv>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <random>
 
@@ -54,7 +53,8 @@ void ModelOptions::declare(Command& c) {
   c.option("--device", device, "auto, cpu, cuda or cuda:N (default: auto)");
   c.option("--threads", threads, "CPU threads (default: all this process may use)");
   c.option("--memory", memory, "hard cap on everything, as 4G or 512M (default: what is free)");
-  c.option("--quant", quant, "weight format for float weights: none, int8, int4, fp8, q8_0, q4_0 ...");
+  c.option("--quant", quant,
+           "weight format for float weights: none, int8, int4, fp8, q8_0, q4_0 ...");
   c.option("--kv-cache", kv_cache, "auto, bf16, int8 or fp8");
   c.option("--max-batch", max_batch, "sequences of a step (default: 8)");
   c.option("--max-seq", max_seq, "longest sequence, prompt and answer (default: the model's)");
@@ -83,10 +83,7 @@ std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequ
   open.sequences = sequences;
   open.progress = [&](double part, const std::string& what) { progress.update(part, what); };
   auto model = Model::open(options.model, open);
-  std::error_code error;
-  if (std::filesystem::is_regular_file(options.model, error) &&
-      EngineFile::is_engine(options.model))
-    check_engine(options, *model);
+  if (is_engine(options.model)) check_engine(options, *model);
   return model;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "llm/devices.h"
+#include "llm/model_text.h"
 #include "llm/resolve.h"
 #include "ops/ops.h"
 
@@ -128,16 +129,8 @@ const ChatTemplate& Model::chat_template() {
     fail(ErrorCode::kBadInput, "[model.chat_template] {} has no chat template; prompt it with -p",
          info_.name);
   const auto bytes = file_->bytes(*blob);
-  ChatTemplateOptions options;
-  const auto add = [&](const char* key, std::optional<std::int32_t> id) {
-    if (id) options.special_tokens.emplace_back(key, tokenizer().token_text(*id));
-  };
-  add("bos_token", tokenizer().bos_id());
-  add("eos_token", tokenizer().eos_id());
-  add("pad_token", tokenizer().pad_id());
-  add("unk_token", tokenizer().unk_id());
-  chat_template_.emplace(ChatTemplate::parse(
-      {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, std::move(options)));
+  chat_template_.emplace(
+      make_chat_template({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, tokenizer()));
   return *chat_template_;
 }
 
@@ -158,9 +151,7 @@ std::vector<std::int32_t> Model::encode_prompt(std::string_view text) const {
 }
 
 std::vector<std::int32_t> Model::encode_chat(const RenderedChat& chat) const {
-  // The template writes BOS itself; the post-processor's must not come a second time.
-  return tokenizer().encode(
-      chat.text, {.add_special = false, .parse_special = true, .foreign = chat.from_request});
+  return encode_rendered(tokenizer(), chat);
 }
 
 OutputEvent Model::generate(Request request,

@@ -5,7 +5,6 @@
 #include "llm/resolve.h"
 
 #include <cstring>
-#include <filesystem>
 
 namespace ingot {
 
@@ -21,11 +20,16 @@ ChatTemplate make_chat_template(std::string_view source, const Tokenizer& tokeni
   return ChatTemplate::parse(source, std::move(options));
 }
 
+std::vector<std::int32_t> encode_rendered(const Tokenizer& tokenizer, const RenderedChat& chat) {
+  // The template writes BOS itself; the post-processor's must not come a second time.
+  return tokenizer.encode(
+      chat.text, {.add_special = false, .parse_special = true, .foreign = chat.from_request});
+}
+
 ModelText ModelText::open(const std::string& model) {
   ModelText text;
   text.name_ = model;
-  std::error_code error;
-  if (std::filesystem::is_regular_file(model, error) && EngineFile::is_engine(model)) {
+  if (is_engine(model)) {
     text.file_ = std::make_unique<EngineFile>(model);
     if (const EngineBlob* blob = text.file_->find_blob("tokenizer"))
       text.tokenizer_.emplace(Tokenizer::open(text.file_->bytes(*blob)));

@@ -46,6 +46,11 @@ std::string plain_name(std::string name) {
 
 }  // namespace
 
+bool is_engine(const std::string& model) {
+  std::error_code error;
+  return fs::is_regular_file(model, error) && EngineFile::is_engine(model);
+}
+
 fs::path cache_folder() {
   if (const char* own = std::getenv("INGOT_CACHE"); own && *own) return own;
   if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return fs::path(xdg) / "ingot";
@@ -67,17 +72,22 @@ fs::path resolve_checkpoint(const std::string& model, const OpenOptions& options
   });
 }
 
+BuiltModel compile_model(const std::string& model, const Device& device,
+                         const OpenOptions& options) {
+  if (is_engine(model)) fail(ErrorCode::kUsage, "[build] {} is an engine already", model);
+  return compile_checkpoint(open_for(model, options), device, options.build);
+}
+
 void build_engine_file(const std::string& model, const Device& device, const OpenOptions& options,
                        const fs::path& path) {
-  if (EngineFile::is_engine(model))
-    fail(ErrorCode::kUsage, "[build] {} is an engine already", model);
+  if (is_engine(model)) fail(ErrorCode::kUsage, "[build] {} is an engine already", model);
   build(open_for(model, options), device, options, path);
 }
 
 fs::path resolve_engine(const std::string& model, const Device& device,
                         const OpenOptions& options) {
+  if (is_engine(model)) return model;
   std::error_code error;
-  if (fs::is_regular_file(model, error) && EngineFile::is_engine(model)) return model;
   const fs::path folder = cache_folder() / "engines";
   const std::string key =
       engine_cache_key(identity_of(model, options), device.info().target, options.build);

@@ -8,6 +8,9 @@
 
 namespace ingot {
 
+// Whether MODEL is a file that begins as an engine does.
+bool is_engine(const std::string& model);
+
 // The engine for MODEL on `device`: MODEL itself when it is one, otherwise the cached engine of the
 // checkpoint, built now if it is not there yet. Hub names are fetched first. A cache that cannot be
 // written is Error{kSystem} that says where.
@@ -17,7 +20,11 @@ std::filesystem::path resolve_engine(const std::string& model, const Device& dev
 // The checkpoint that MODEL names: a path that exists wins over a hub name.
 std::filesystem::path resolve_checkpoint(const std::string& model, const OpenOptions& options);
 
-// Builds MODEL into `path`. Returns what `plan` would say.
+// What a checkpoint compiles to for `device`; reads no weights. Throws Error{kUsage} for an engine.
+BuiltModel compile_model(const std::string& model, const Device& device,
+                         const OpenOptions& options);
+
+// Builds MODEL into `path`.
 void build_engine_file(const std::string& model, const Device& device, const OpenOptions& options,
                        const std::filesystem::path& path);
 

@@ -1,0 +1,79 @@
+#include "base/error.h"
+#include "cli/memory_report.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "llm/contents.h"
+#include "llm/devices.h"
+#include "llm/resolve.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace ingot::cli {
+
+namespace {
+
+struct BuildCommand {
+  ModelOptions model;
+  std::string out;
+  std::optional<std::string> target;
+  std::optional<std::int64_t> workers;
+  bool dry_run = false;
+  bool json = false;
+  std::string compute;
+};
+
+int build(BuildCommand& o) {
+  if (o.out.empty() && !o.dry_run) fail(ErrorCode::kUsage, "[usage] give -o FILE or --dry-run");
+  if (o.workers && o.model.threads)
+    fail(ErrorCode::kUsage, "[usage] --workers and --threads say the same; give one");
+  if (o.workers) o.model.threads = o.workers;
+  if (o.target && o.model.device != "auto")
+    fail(ErrorCode::kUsage, "[usage] give either --target or --device");
+  if (!o.compute.empty())
+    o.model.mode = o.compute == "f32" ? ComputeMode::kF32 : ComputeMode::kNative;
+  OpenOptions options = o.model.open_options();
+  const auto device = o.target ? open_target(*o.target, options.threads)
+                               : open_device(options.device, options.threads);
+  const ModelContents contents = read_contents(o.model.model, *device, options);
+  const MemoryReport report = report_memory(o.model.model, contents, *device, options);
+  if (!o.json) print(to_text(report));
+  refuse_what_cannot_start(report);
+  if (!o.dry_run) {
+    Progress progress;
+    options.progress = [&](double part, const std::string& what) { progress.update(part, what); };
+    build_engine_file(o.model.model, *device, options, o.out);
+    progress.finish();
+  }
+  if (!o.json) return 0;
+  OrderedJson json = to_json(report);
+  if (!o.dry_run) {
+    json["engine"] = o.out;
+    json["engine_bytes"] = std::filesystem::file_size(o.out);
+  }
+  print_json(json);
+  return 0;
+}
+
+}  // namespace
+
+void declare_build(Command& command) {
+  auto o = std::make_shared<BuildCommand>();
+  command.describe(
+      "Compiles a checkpoint into one engine file and prints the memory table. Refuses what could\n"
+      "not start; writes the file whole or not at all.",
+      "ingot build smollm2.gguf -o smollm2.ingot --max-batch 4 --max-seq 4096");
+  o->model.declare(command);
+  command.option("-o,--out", o->out, "the engine file");
+  command.option("--target", o->target, "cpu or an architecture such as sm_90a, here or not");
+  command.option("--workers", o->workers, "threads that build (default: all)");
+  command.choice("--compute", o->compute, {"native", "f32"},
+                 "arithmetic: the device's own (default), or float32");
+  command.flag("--dry-run", o->dry_run, "print the memory table, write nothing");
+  command.flag("--json", o->json, "the table as one object");
+  command.action([o] { return build(*o); });
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "base/json.h"
+#include "llm/contents.h"
+#include "llm/model.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ingot::cli {
+
+// Where the bytes go, and what fits: for `build` and `plan`.
+struct MemoryReport {
+  std::string model;
+  std::string target;
+  std::int64_t max_batch = 0;
+  std::int64_t max_seq = 0;
+  std::vector<MemoryRow> rows;  // with a KV pool for max_batch sequences of max_seq, the sum last
+  std::uint64_t kv_token = 0;   // bytes of KV cache a token
+  std::uint64_t cap = 0;        // 0: not known, the target is not here
+  FitReport fit;                // where the cap is known
+};
+
+MemoryReport report_memory(const std::string& model, const ModelContents& contents,
+                           const Device& device, const OpenOptions& options);
+// Throws Error{kDoesNotFit} with the numbers and the nearest that fits, when not one sequence of the
+// longest length could run.
+void refuse_what_cannot_start(const MemoryReport& report);
+
+std::string to_text(const MemoryReport& report);
+OrderedJson to_json(const MemoryReport& report);
+
+}  // namespace ingot::cli

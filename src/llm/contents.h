@@ -1,0 +1,50 @@
+#pragma once
+
+#include "device/device.h"
+#include "llm/open_options.h"
+#include "plan/engine_info.h"
+#include "plan/plan.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ingot {
+
+struct PassSummary {
+  std::string name;
+  std::string purpose;
+  bool changed = false;
+  bool skipped = false;
+  double seconds = 0;  // 0 for an engine: measured when it was built
+  std::int64_t nodes = 0;
+};
+
+// What is in a model: of an engine what it holds, of a checkpoint what it compiles to.
+struct ModelContents {
+  EngineInfo info;
+  Plan plan;
+  std::string graph;  // text form, after the passes
+  std::vector<PassSummary> passes;
+};
+// Reads no weights. Throws Error.
+ModelContents read_contents(const std::string& model, const Device& device,
+                            const OpenOptions& options);
+
+// The compiler's passes in order, as names and purposes.
+std::vector<PassSummary> list_passes();
+// A graph's text form as Graphviz.
+std::string graph_dot(std::string_view graph_text);
+
+// What fits into `cap` bytes on a device.
+struct FitReport {
+  std::int64_t longest = 0;    // tokens of one sequence, at most the profile's; 0: nothing fits
+  std::int64_t sequences = 0;  // of the profile's longest length at once
+};
+// An engine keeps its profile, so its sequences are at most its max_batch; a checkpoint is compiled
+// again for each number tried.
+FitReport find_fit(const std::string& model, const ModelContents& contents, const Device& device,
+                   const OpenOptions& options, std::uint64_t cap);
+
+}  // namespace ingot
