@@ -22,7 +22,7 @@ constexpr Listed kCommands[] = {
     {"run", declare_run},
     {"batch", declare_batch},
     {"build", declare_build},
-    {"bench", declare_bench},
+
     {"plan", declare_plan},
     {"inspect", declare_inspect},
     {"tokenize", declare_tokenize},

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ingot {
+
+// What a run of the command gave.
+struct CommandResult {
+  int exit_code = -1;  // 128 + the signal that ended it
+  std::string out;
+  std::string err;
+};
+
+struct CommandInput {
+  std::string standard_input;
+  std::vector<std::string> environment;  // NAME=value, over the test's own
+  std::string standard_output;           // a file instead of CommandResult::out
+};
+
+// Runs INGOT_BINARY with these arguments; no shell. Fails the test when it cannot be started.
+CommandResult run_command(const std::vector<std::string>& arguments,
+                          const CommandInput& input = {});
+
+// A folder of the test's own, gone with it; holds the cache of the commands it runs.
+class WorkFolder {
+ public:
+  WorkFolder();
+  ~WorkFolder();
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+  std::string write(const std::string& name, const std::string& text) const;
+  // run_command with the cache in this folder, on the CPU's two threads.
+  CommandResult run(const std::vector<std::string>& arguments, CommandInput input = {}) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace ingot
