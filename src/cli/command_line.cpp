@@ -23,6 +23,7 @@ constexpr Listed kCommands[] = {
     {"batch", declare_batch},
     {"build", declare_build},
 
+    {"bench", declare_bench},
     {"plan", declare_plan},
     {"inspect", declare_inspect},
     {"tokenize", declare_tokenize},

@@ -77,11 +77,13 @@ OpenOptions ModelOptions::open_options() const {
   return o;
 }
 
-std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequences) {
+std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequences,
+                                  const std::function<void(OpenOptions&)>& change) {
   Progress progress;
   OpenOptions open = options.open_options();
   open.sequences = sequences;
   open.progress = [&](double part, const std::string& what) { progress.update(part, what); };
+  if (change) change(open);
   auto model = Model::open(options.model, open);
   if (is_engine(options.model)) check_engine(options, *model);
   return model;

@@ -6,6 +6,7 @@
 #include "llm/open_options.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,8 +35,9 @@ struct ModelOptions {
 };
 
 // Opens with progress. A build setting that an engine contradicts is Error{kUsage}. `sequences`: see
-// OpenOptions.
-std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequences = 1);
+// OpenOptions; `change` sees what will be opened.
+std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequences = 1,
+                                  const std::function<void(OpenOptions&)>& change = {});
 
 // Sampling flags; what is given overrides the model's defaults.
 struct SamplingOptions {

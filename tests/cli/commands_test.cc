@@ -1,0 +1,317 @@
+// Every command once, and what the command line promises: exit codes, what goes to which stream,
+// JSON to the letter, bad input that leaves nothing behind.
+#include "base/file.h"
+#include "base/json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/command.h"
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string kModel = std::string(INGOT_FIXTURES) + "/models/llama";
+
+class CommandsTest : public testing::Test {
+ protected:
+  CommandResult run(const std::vector<std::string>& arguments, CommandInput input = {}) {
+    return work_.run(arguments, std::move(input));
+  }
+  // A command that must do its work.
+  std::string good(const std::vector<std::string>& arguments, CommandInput input = {}) {
+    const CommandResult r = run(arguments, std::move(input));
+    EXPECT_EQ(r.exit_code, 0) << r.err;
+    return r.out;
+  }
+  // The one object on standard output.
+  Json json(const std::vector<std::string>& arguments, CommandInput input = {}) {
+    const std::string out = good(arguments, std::move(input));
+    EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1) << out;
+    return parse_json(out, "standard output");
+  }
+  // Fails with one line on standard error and nothing on standard output.
+  std::string bad(int exit_code, const std::vector<std::string>& arguments,
+                  CommandInput input = {}) {
+    const CommandResult r = run(arguments, std::move(input));
+    EXPECT_EQ(r.exit_code, exit_code) << r.err;
+    EXPECT_EQ(r.out, "");
+    EXPECT_THAT(r.err, StartsWith("error: ["));
+    EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
+    return r.err;
+  }
+  std::string engine() {
+    const std::string path = work_ / "model.ingot";
+    good({"build", kModel, "-o", path, "--target", "cpu", "--max-batch", "2", "--workers", "2"});
+    return path;
+  }
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& e : fs::recursive_directory_iterator(work_.path()))
+      if (e.is_regular_file()) names.push_back(e.path().filename());
+    return names;
+  }
+
+  WorkFolder work_;
+};
+
+TEST_F(CommandsTest, HelpHasAnExampleForEveryCommand) {
+  const std::string all = good({"--help"});
+  for (const char* name : {"run", "batch", "build", "bench", "plan", "inspect", "tokenize",
+                           "detokenize", "render", "logits", "perplexity", "devices"}) {
+    EXPECT_THAT(all, HasSubstr(std::string("  ") + name + " "));
+    EXPECT_THAT(good({name, "--help"}), HasSubstr(std::string("Example:\n  "))) << name;
+  }
+  EXPECT_THAT(good({"--version"}), StartsWith("ingot "));
+}
+
+TEST_F(CommandsTest, WrongUsageIsExitCodeTwo) {
+  EXPECT_THAT(bad(2, {"run", kModel, "--no-such-flag"}), HasSubstr("--no-such-flag"));
+  bad(2, {});
+  bad(2, {"no_such_command"});
+  bad(2, {"run"});
+  bad(2, {"run", kModel, "-p", "a", "--top-k", "-1"});
+  bad(2, {"run", kModel, "-p", "a", "--memory", "much"});
+  bad(2, {"run", kModel, "-p", "a", "--device", "toaster"});
+  bad(2, {"run", kModel, "-p", "a", "--deterministic", "sometimes"});
+  bad(2, {"logits", kModel, "--tokens", "1,two", "-o", work_ / "x.npy"});
+  bad(2, {"logits", kModel, "--tokens", "1", "--tokens-file", "f", "-o", work_ / "x.npy"});
+  bad(2, {"logits", kModel, "-o", work_ / "x.npy"});
+  bad(2, {"build", kModel});
+  bad(2, {"bench", kModel, "--prefill", "0", "--decode", "0"});
+  EXPECT_EQ(files(), std::vector<std::string>());
+}
+
+TEST_F(CommandsTest, RunAnswersInTextAndInJson) {
+  const std::vector<std::string> arguments = {
+      "run", kModel, "-p", "Hello", "--max-tokens", "8", "--temperature", "0", "--ignore-eos"};
+  std::vector<std::string> with_json = arguments;
+  with_json.push_back("--json");
+  const Json answer = json(with_json);
+  EXPECT_EQ(answer.at("token_ids").size(), 8U);
+  EXPECT_EQ(answer.at("finish_reason"), "length");
+  EXPECT_EQ(answer.at("usage").at("completion_tokens"), 8);
+  EXPECT_EQ(answer.at("usage").at("total_tokens").get<int>(),
+            answer.at("usage").at("prompt_tokens").get<int>() + 8);
+  for (const char* key : {"open_s", "first_token_s", "total_s", "decode_tokens_per_s"})
+    EXPECT_GT(answer.at("timing").at(key).get<double>(), 0) << key;
+  const auto text = answer.at("text").get<std::string>();
+  EXPECT_EQ(good(arguments), text.ends_with('\n') ? text : text + "\n");
+  // Standard input is a prompt too.
+  CommandInput input;
+  input.standard_input = "Hello";
+  with_json.erase(with_json.begin() + 2, with_json.begin() + 4);
+  EXPECT_EQ(json(with_json, input).at("text"), answer.at("text"));
+}
+
+TEST_F(CommandsTest, ASeedRepeatsAnAnswer) {
+  const std::vector<std::string> arguments = {
+      "run", kModel, "-p", "Hello", "--max-tokens", "12", "--temperature", "1.5", "--json"};
+  const Json first = json(arguments);
+  std::vector<std::string> again = arguments;
+  again.insert(again.end(), {"--seed", std::to_string(first.at("seed").get<std::uint64_t>())});
+  EXPECT_EQ(json(again).at("token_ids"), first.at("token_ids"));
+}
+
+TEST_F(CommandsTest, AStopStringEndsTheAnswer) {
+  const std::vector<std::string> arguments = {
+      "run", kModel,          "-p", "Hello",        "--max-tokens",
+      "16",  "--temperature", "0",  "--ignore-eos", "--json"};
+  const auto text = json(arguments).at("text").get<std::string>();
+  ASSERT_GT(text.size(), 3U);
+  std::vector<std::string> stopped = arguments;
+  const std::string stop = text.substr(2, 1);
+  stopped.insert(stopped.end(), {"--stop", stop});
+  const Json answer = json(stopped);
+  EXPECT_EQ(answer.at("text"), text.substr(0, text.find(stop)));
+  EXPECT_EQ(answer.at("finish_reason"), "stop");
+}
+
+TEST_F(CommandsTest, TokenizeAndDetokenizeAreInverse) {
+  CommandInput input;
+  input.standard_input = "Hello, wörld!\n  two  lines \xF0\x9F\x99\x82\n";
+  const std::string ids = good({"tokenize", kModel, "--no-special"}, input);
+  const Json as_json = json({"tokenize", kModel, "--no-special", "--json"}, input);
+  std::string joined;
+  for (const Json& id : as_json.at("token_ids")) joined += (joined.empty() ? "" : " ") + id.dump();
+  EXPECT_EQ(ids, joined + "\n");
+  CommandInput back;
+  back.standard_input = ids;
+  EXPECT_EQ(good({"detokenize", kModel}, back), input.standard_input);
+}
+
+TEST_F(CommandsTest, RenderGivesTheTemplatesText) {
+  const std::string messages = work_.write("messages.json", R"([{"role":"user","content":"Hi"}])");
+  const std::string text = good({"render", kModel, messages});
+  EXPECT_THAT(text, HasSubstr("Hi"));
+  EXPECT_EQ(json({"render", kModel, messages, "--json"}).at("text"), text);
+  EXPECT_THAT(bad(3, {"render", kModel, work_.write("bad.json", "{")}), HasSubstr("bad.json"));
+}
+
+TEST_F(CommandsTest, BatchTakesThreeShapesAndTellsErrorsByLine) {
+  const std::string in = work_.write(
+      "in.jsonl",
+      R"({"custom_id":"a","body":{"prompt":"Hello","max_tokens":4,"temperature":0,"ignore_eos":true}})"
+      "\n"
+      R"({"messages":[{"role":"user","content":"Hi"}],"max_tokens":4,"temperature":0,"id":"b"})"
+      "\n\n"
+      R"({"prompt_token_ids":[1,5,7],"max_tokens":4,"temperature":0,"ignore_eos":true,"logprobs":2})"
+      "\n"
+      R"({"prompt":"x","no_such_field":1,"id":"c"})"
+      "\nnot json\n"
+      R"({"prompt_token_ids":[1,99999999]})"
+      "\n");
+  const std::string out = work_ / "out.jsonl";
+  const CommandResult r = run({"batch", kModel, "-i", in, "-o", out, "--max-batch", "3"});
+  EXPECT_EQ(r.exit_code, 1);
+  EXPECT_THAT(r.err, HasSubstr("3 of 6"));
+  std::vector<Json> lines;
+  std::ifstream file(out);
+  for (std::string line; std::getline(file, line);) lines.push_back(parse_json(line, "a line"));
+  ASSERT_EQ(lines.size(), 6U);
+  EXPECT_EQ(lines[0].at("id"), "a");
+  EXPECT_EQ(lines[0].at("token_ids").size(), 4U);
+  EXPECT_EQ(lines[1].at("id"), "b");
+  EXPECT_TRUE(lines[1].contains("text"));
+  EXPECT_EQ(lines[2].at("id"), 4);  // the line's number
+  EXPECT_EQ(lines[2].at("logprobs").size(), 4U);
+  EXPECT_EQ(lines[2].at("logprobs")[0].at("top").size(), 2U);
+  EXPECT_EQ(lines[3].at("id"), "c");
+  EXPECT_THAT(lines[3].at("error").at("message").get<std::string>(), HasSubstr("no_such_field"));
+  EXPECT_TRUE(lines[4].contains("error"));
+  EXPECT_TRUE(lines[5].contains("error"));
+  // Alone, the same tokens.
+  const Json alone = json({"run", kModel, "-p", "Hello", "--max-tokens", "4", "--temperature", "0",
+                           "--ignore-eos", "--json", "--max-batch", "3"});
+  EXPECT_EQ(alone.at("token_ids"), lines[0].at("token_ids"));
+}
+
+TEST_F(CommandsTest, PerplexityCountsEachTokenOnce) {
+  std::string text;
+  for (int i = 0; i < 30; ++i) text += "The quick brown fox jumps over the lazy dog. ";
+  const std::string file = work_.write("text.txt", text);
+  CommandInput input;
+  input.standard_input = text;
+  const std::int64_t count = json({"tokenize", kModel, "--json"}, input).at("count");
+  for (const auto& [window, stride] :
+       std::vector<std::pair<const char*, const char*>>{{"32", "16"}, {"50", "7"}, {"64", "63"}}) {
+    const Json r =
+        json({"perplexity", kModel, file, "--window", window, "--stride", stride, "--json"});
+    EXPECT_EQ(r.at("tokens"), count - 1);
+    EXPECT_NEAR(r.at("perplexity").get<double>(), std::exp(r.at("mean_nll").get<double>()), 1e-6);
+  }
+  bad(2, {"perplexity", kModel, file, "--window", "16", "--stride", "16"});
+}
+
+TEST_F(CommandsTest, PlanSaysWhatFitsAndBuildRefusesWhatDoesNot) {
+  const Json plan = json({"plan", kModel, "--device", "cpu", "--memory", "1G", "--json"});
+  const Json& memory = plan.at("memory");
+  EXPECT_EQ(
+      memory.at("total").get<std::uint64_t>(),
+      memory.at("weights").get<std::uint64_t>() + memory.at("activations").get<std::uint64_t>() +
+          memory.at("workspace").get<std::uint64_t>() + memory.at("kv_pool").get<std::uint64_t>() +
+          memory.at("process").get<std::uint64_t>());
+  EXPECT_GE(plan.at("largest_batch").get<int>(), 1);
+  EXPECT_EQ(plan.at("largest_seq"), plan.at("max_seq"));
+  const std::string out = work_ / "too_large.ingot";
+  const CommandResult r = run({"build", kModel, "-o", out, "--memory", "1M"});
+  EXPECT_EQ(r.exit_code, 4);
+  EXPECT_THAT(r.err, HasSubstr("[memory]"));
+  EXPECT_FALSE(fs::exists(out));
+  EXPECT_THAT(good({"build", kModel, "--dry-run"}), HasSubstr("weights"));
+}
+
+TEST_F(CommandsTest, InspectShowsWhatAnEngineHolds) {
+  const std::string path = engine();
+  const Json all = json({"inspect", path, "--weights", "--plan", "--passes", "--verify", "--json"});
+  EXPECT_EQ(all.at("info").at("max_batch"), 2);
+  EXPECT_EQ(all.at("verified"), true);
+  EXPECT_GT(all.at("weights").size(), 5U);
+  EXPECT_GT(all.at("passes").size(), 3U);
+  EXPECT_THAT(good({"inspect", path, "--dot"}), HasSubstr("digraph"));
+  EXPECT_EQ(good({"inspect", path, "--graph"}),
+            good({"inspect", kModel, "--graph", "--device", "cpu", "--max-batch", "2"}));
+  EXPECT_THAT(good({"inspect", kModel, "--passes"}), HasSubstr("nodes"));
+  bad(2, {"inspect", kModel, "--verify"});
+}
+
+TEST_F(CommandsTest, AnEngineKeepsWhatItWasBuiltWith) {
+  const std::string path = engine();
+  EXPECT_THAT(good({"run", path, "-p", "Hello", "--max-tokens", "2"}), HasSubstr("\n"));
+  bad(2, {"run", path, "-p", "Hello", "--max-batch", "3"});
+  bad(2, {"run", path, "-p", "Hello", "--quant", "int8"});
+  bad(2, {"logits", path, "--tokens", "1", "--compute", "f32", "-o", work_ / "x.npy"});
+}
+
+TEST_F(CommandsTest, BenchMeasuresRandomWeights) {
+  const Json r =
+      json({"bench", kModel + "/config.json", "--random-weights", "--prefill", "32", "--decode",
+            "4", "--batch", "2", "--repeat", "2", "--threads", "1", "--json"});
+  for (const char* key :
+       {"prefill_tokens_per_s", "decode_tokens_per_s", "first_token_s", "step_ms"})
+    EXPECT_GT(r.at(key).get<double>(), 0) << key;
+  const Json& limit = r.at("limit");
+  EXPECT_THAT(limit.at("bound"), testing::AnyOf("memory", "compute"));
+  EXPECT_NEAR(limit.at("fraction").get<double>(),
+              limit.at("achieved").get<double>() / limit.at("peak").get<double>(), 1e-9);
+}
+
+TEST_F(CommandsTest, DevicesSaysWhichIsUsed) {
+  const Json r = json({"devices", "--json"});
+  int chosen = 0;
+  for (const Json& d : r.at("devices")) chosen += d.at("chosen").get<bool>();
+  EXPECT_EQ(chosen, 1);
+  CommandInput capped;
+  capped.environment = {"INGOT_CPU=generic"};
+  EXPECT_EQ(json({"devices", "--json"}, capped).at("cpu").at("tier"), "generic");
+  EXPECT_THAT(good({"devices"}), HasSubstr("cpu"));
+}
+
+TEST_F(CommandsTest, DamagedEnginesAreRefused) {
+  const std::string path = engine();
+  const std::string whole = read_file(path);
+  const std::string torn = work_.write("torn.ingot", whole.substr(0, whole.size() / 2));
+  EXPECT_THAT(bad(3, {"run", torn, "-p", "a"}), HasSubstr("torn.ingot"));
+  for (const std::size_t at : {std::size_t{20}, whole.size() - 10}) {  // header, tables
+    std::string flipped = whole;
+    flipped[at] = static_cast<char>(flipped[at] ^ 1);
+    bad(3, {"run", work_.write("flipped.ingot", flipped), "-p", "a"});
+  }
+  std::string flipped = whole;  // a weight: found by --verify
+  flipped[70000] = static_cast<char>(flipped[70000] ^ 1);
+  bad(3, {"inspect", work_.write("flipped.ingot", flipped), "--verify"});
+}
+
+TEST_F(CommandsTest, WhatTheSystemRefusesIsExitCodeSix) {
+  EXPECT_THAT(bad(6, {"run", work_ / "nowhere", "-p", "a"}), HasSubstr("nowhere"));
+  bad(6, {"perplexity", kModel, work_ / "nowhere"});
+  bad(6, {"logits", kModel, "--tokens", "1,2", "-o", "/dev/full"});
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+  bad(6, {"logits", kModel, "--tokens", "1,2", "-o", work_ / "no_folder" / "x.npy"});
+  CommandInput full;
+  full.standard_output = "/dev/full";
+  const CommandResult r = run({"run", kModel, "-p", "a", "--max-tokens", "2"}, full);
+  EXPECT_EQ(r.exit_code, 6);
+  EXPECT_THAT(r.err, HasSubstr("No space left on device"));
+  // A cache that cannot be written: its place is a file, which stops root too.
+  CommandInput no_cache;
+  no_cache.environment = {"INGOT_CACHE=" + work_.write("file", "x") + "/cache"};
+  EXPECT_THAT(bad(6, {"run", kModel, "-p", "a"}, no_cache), HasSubstr("INGOT_CACHE"));
+}
+
+TEST_F(CommandsTest, ARefusedRequestIsExitCodeOne) {
+  bad(1, {"logits", kModel, "--tokens", "1,99999999", "-o", work_ / "x.npy"});
+  bad(1, {"run", kModel, "-p", "a", "--top-p", "1.5"});
+  EXPECT_FALSE(fs::exists(work_ / "x.npy"));
+}
+
+}  // namespace
+}  // namespace ingot

@@ -1,0 +1,124 @@
+// The real small model: greedy answers of the reference, token by token, and how far the native
+// arithmetic is from float32. Skipped where scripts/fetch_smollm2 has not been run.
+#include "base/file.h"
+#include "base/json.h"
+#include "formats/npy.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/cli/command.h"
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kFixtures = fs::path(INGOT_FIXTURES) / "smollm2";
+constexpr std::size_t kPositions = 512;
+constexpr double kMeanKl = 0.01;
+constexpr double kPerplexityPart = 0.01;
+
+fs::path model_path() {
+  const char* cache = std::getenv("INGOT_CACHE");
+  const char* home = std::getenv("HOME");
+  const fs::path root =
+      cache && *cache ? fs::path(cache) : fs::path(home ? home : "/") / ".cache" / "ingot";
+  return root / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
+}
+
+class SmolLm2Test : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(model_path()))
+      GTEST_SKIP() << model_path() << " is not there; scripts/fetch_smollm2 fetches it";
+  }
+  void run(const std::vector<std::string>& arguments) {
+    result_ = work_.run(arguments);
+    ASSERT_EQ(result_.exit_code, 0) << result_.err;
+  }
+  NpyArray logits(const std::string& ids_file, const std::string& compute) {
+    const std::string out = work_ / (compute + ".npy");
+    run({"logits", model_path(), "--device", "cpu", "--tokens-file", ids_file, "--compute", compute,
+         "-o", out});
+    return read_npy(out);
+  }
+  double perplexity(const std::string& compute) {
+    run({"perplexity", model_path(), kFixtures / "english.txt", "--device", "cpu", "--compute",
+         compute, "--json"});
+    return parse_json(result_.out, "perplexity").at("perplexity");
+  }
+
+  WorkFolder work_;
+  CommandResult result_;
+};
+
+TEST_F(SmolLm2Test, GreedyAnswersAreTheReferences) {
+  const Json cases = parse_json(read_file(kFixtures / "greedy.json"), "greedy.json");
+  ASSERT_EQ(cases.size(), 10U);
+  std::string lines;
+  for (const Json& c : cases)
+    lines += dump_json(Json{{"id", c.at("name")},
+                            {"prompt_token_ids", c.at("prompt")},
+                            {"temperature", 0},
+                            {"repetition_penalty", 1.0},
+                            {"ignore_eos", true},
+                            {"max_tokens", c.at("greedy").size()}}) +
+             "\n";
+  run({"batch", model_path(), "--device", "cpu", "--compute", "f32", "-i",
+       work_.write("in.jsonl", lines), "-o", work_ / "out.jsonl"});
+  std::ifstream out(work_ / "out.jsonl");
+  for (const Json& c : cases) {
+    std::string line;
+    ASSERT_TRUE(std::getline(out, line));
+    const Json answer = parse_json(line, "an answer");
+    EXPECT_EQ(answer.at("id"), c.at("name"));
+    EXPECT_EQ(answer.at("token_ids"), c.at("greedy")) << c.at("name");
+  }
+}
+
+std::vector<double> log_probabilities(std::span<const float> logits) {
+  const double top = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float x : logits) sum += std::exp(x - top);
+  std::vector<double> out(logits.begin(), logits.end());
+  for (double& x : out) x -= top + std::log(sum);
+  return out;
+}
+
+TEST_F(SmolLm2Test, NativeArithmeticIsCloseToFloat32) {
+  const Json english = parse_json(read_file(kFixtures / "english.json"), "english.json");
+  const auto ids = english.at("ids").get<std::vector<std::int32_t>>();
+  const auto nll = english.at("nll").get<std::vector<double>>();
+  ASSERT_GT(ids.size(), kPositions);
+  std::string text;
+  for (std::size_t i = 0; i < kPositions; ++i) text += std::to_string(ids[i]) + " ";
+  const std::string file = work_.write("ids.txt", text);
+  const NpyArray exact = logits(file, "f32"), native = logits(file, "native");
+  const auto vocab = static_cast<std::size_t>(exact.shape[1]);
+  double kl = 0;
+  for (std::size_t i = 0; i < kPositions; ++i) {
+    const auto p = log_probabilities(exact.as<float>().subspan(i * vocab, vocab));
+    const auto q = log_probabilities(native.as<float>().subspan(i * vocab, vocab));
+    for (std::size_t v = 0; v < vocab; ++v) kl += std::exp(p[v]) * (p[v] - q[v]);
+    EXPECT_NEAR(-p[static_cast<std::size_t>(ids[i + 1])], nll[i], 1e-3) << "position " << i;
+  }
+  kl /= static_cast<double>(kPositions);
+  RecordProperty("mean_kl", std::to_string(kl));
+  EXPECT_LT(kl, kMeanKl);
+  EXPECT_GT(kl, 0) << "the native mode is not float32";
+}
+
+TEST_F(SmolLm2Test, PerplexityIsTheReferences) {
+  const double wanted =
+      parse_json(read_file(kFixtures / "english.json"), "english.json").at("perplexity");
+  EXPECT_NEAR(perplexity("f32") / wanted, 1, 1e-5);
+  EXPECT_NEAR(perplexity("native") / wanted, 1, kPerplexityPart);
+}
+
+}  // namespace
+}  // namespace ingot
