@@ -38,10 +38,10 @@ class MappedFile {
 std::string read_file(const std::filesystem::path& path,
                       std::size_t max_bytes = std::size_t{1} << 30);
 
-// Writes to a temporary name beside `path`, then fsync and rename on commit(). Without commit() (an
-// exception, a signal handler's unwinding) nothing is left behind. All failures throw
-// Error{kSystem} with the path and the system's reason ("No space left on device"). What is there and
-// no regular file (a pipe, /dev/stdout) cannot be replaced and is written as it comes.
+// Writes to a temporary name beside `path`, then fsync and rename on commit(). Without commit()
+// (an exception, a signal handler's unwinding) nothing is left behind. All failures throw
+// Error{kSystem} with the path and the system's reason ("No space left on device"). What is
+// there and no regular file (a pipe, /dev/stdout) cannot be replaced and is written as it comes.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);

@@ -13,9 +13,9 @@ class App;
 
 namespace ingot::cli {
 
-// One command while it is declared: its options, each with the variable that takes the value (which
-// keeps its value when the option is absent, and lives until the action has run). Keeps the parser's
-// header, slow to compile, out of the commands.
+// One command while it is declared: its options, each with the variable that takes the value
+// (which keeps its value when the option is absent, and lives until the action has run). Keeps
+// the parser's header, slow to compile, out of the commands.
 class Command {
  public:
   Command(CLI::App& app, Action& chosen) : app_(app), chosen_(chosen) {}

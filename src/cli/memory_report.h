@@ -24,8 +24,8 @@ struct MemoryReport {
 
 MemoryReport report_memory(const std::string& model, const ModelContents& contents,
                            const Device& device, const OpenOptions& options);
-// Throws Error{kDoesNotFit} with the numbers and the nearest that fits, when not one sequence of the
-// longest length could run.
+// Throws Error{kDoesNotFit} with the numbers and the nearest that fits, when not one sequence of
+// the longest length could run.
 void refuse_what_cannot_start(const MemoryReport& report);
 
 std::string to_text(const MemoryReport& report);

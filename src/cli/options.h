@@ -34,8 +34,8 @@ struct ModelOptions {
   OpenOptions open_options() const;
 };
 
-// Opens with progress. A build setting that an engine contradicts is Error{kUsage}. `sequences`: see
-// OpenOptions; `change` sees what will be opened.
+// Opens with progress. A build setting that an engine contradicts is Error{kUsage}. `sequences`:
+// see OpenOptions; `change` sees what will be opened.
 std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequences = 1,
                                   const std::function<void(OpenOptions&)>& change = {});
 

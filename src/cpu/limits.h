@@ -9,8 +9,8 @@
 // What the processor can do at most, to measure beside the kernels: a noisy host slows both.
 namespace ingot::cpu {
 
-// Seconds for a measurement: of the calling thread on a processor when the pool has one thread (what
-// other programs take away does not count then), otherwise of the clock.
+// Seconds for a measurement: of the calling thread on a processor when the pool has one thread
+// (what other programs take away does not count then), otherwise of the clock.
 double seconds_on(const ThreadPool& pool);
 
 // 8-bit integer operations (a multiply and an add are two) a second of all threads together, by the
