@@ -126,7 +126,9 @@ int run(const RunOptions& o) {
     fail(ErrorCode::kUsage, "[usage] --system belongs to a chat: add --chat");
   std::string text;
   if (!chats) text = o.prompt ? *o.prompt : read_standard_input();
-  const auto model = open_model(o.model);
+  // One answer at a time: the memory of a long context is paid for as it grows.
+  const auto model =
+      open_model(o.model, 1, [](OpenOptions& options) { options.memory_present = false; });
   return chats ? chat(*model, o) : run_once(*model, o, text);
 }
 
