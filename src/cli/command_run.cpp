@@ -139,7 +139,7 @@ void declare_run(Command& command) {
   command.describe(
       "Answers a prompt (-p or standard input); on a terminal without -p it chats.\n"
       "The engine of a checkpoint is built at first use and kept in the cache.",
-      "ingot run smollm2.gguf --chat -p 'What is the capital of France?' --max-tokens 64");
+      "ingot run smollm2.gguf --chat -p 'Name three fruits.' --max-tokens 64");
   o->model.declare(command);
   command.option("-p,--prompt", o->prompt, "the prompt");
   command.flag("--chat", o->chat, "put the prompt into the model's chat template");

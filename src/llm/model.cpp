@@ -17,6 +17,11 @@ namespace {
 // The process itself: code, heap, page tables, tokenizer.
 constexpr std::uint64_t kProcessBytes = std::uint64_t{40} << 20;
 
+// Sampling for checkpoints that say nothing of it (GGUF files seldom do): the raw distribution of a
+// small model wanders, the largest logit repeats itself.
+constexpr double kUnsaidTemperature = 0.7;
+constexpr double kUnsaidTopP = 0.9;
+
 CodeStore read_code(const EngineFile& file) {
   CodeStore code;
   for (const EngineBlob& blob : file.blobs()) {
@@ -137,6 +142,13 @@ const ChatTemplate& Model::chat_template() {
 SamplingParams Model::default_sampling() const {
   SamplingParams p;
   const GenerationDefaults& g = info_.generation;
+  const bool silent = !g.do_sample && !g.temperature && !g.top_k && !g.top_p && !g.min_p;
+  if (silent) {
+    p.temperature = kUnsaidTemperature;
+    p.top_p = kUnsaidTopP;
+    p.repetition_penalty = g.repetition_penalty.value_or(1.0);
+    return p;
+  }
   p.temperature = g.temperature.value_or(1.0);
   p.top_k = g.top_k.value_or(0);
   p.top_p = g.top_p.value_or(1.0);

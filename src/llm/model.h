@@ -47,6 +47,7 @@ class Model {
   const ChatTemplate& chat_template();
 
   // generation_config.json's values over Ingot's own; greedy where the file says do_sample: false.
+  // Temperature 0.7 and top_p 0.9 where the checkpoint says nothing.
   SamplingParams default_sampling() const;
   // Ids of a plain prompt, with what the tokenizer puts before it.
   std::vector<std::int32_t> encode_prompt(std::string_view text) const;
