@@ -209,13 +209,14 @@ void Model::score(std::span<const std::int32_t> tokens, std::int64_t steps,
                        .max_sequences = 1,
                        .page_tokens = plan_.page_tokens,
                        .kv_pages = executor_->kv_pages()});
-  if (!scheduler.fits(static_cast<std::size_t>(count) + 1))
+  if (!scheduler.fits(static_cast<std::size_t>(count)))
     fail(ErrorCode::kRequest, "[score] {} tokens; the KV cache holds {}", count,
-         executor_->kv_pages() * plan_.page_tokens - 1);
+         executor_->kv_pages() * plan_.page_tokens);
   auto owned = std::make_unique<Sequence>();
   owned->tokens.assign(tokens.begin(), tokens.end() - steps);
-  owned->prompt_tokens = owned->tokens.size();
-  owned->limit = static_cast<std::size_t>(count) + 1;
+  // Nothing is drawn, so the last token itself stands for the answer that a sequence has room for.
+  owned->prompt_tokens = std::min(owned->tokens.size(), static_cast<std::size_t>(count) - 1);
+  owned->limit = static_cast<std::size_t>(count);
   owned->rope_row = info_.rope_long_from > 0 && count > info_.rope_long_from;
   Sequence& sequence = scheduler.add(std::move(owned));
   std::int64_t done = 0;
@@ -230,7 +231,7 @@ void Model::score(std::span<const std::int32_t> tokens, std::int64_t steps,
                    });
     scheduler.commit(step);
     done += step.batch.tokens();
-    if (done >= static_cast<std::int64_t>(sequence.prompt_tokens) && done < count)
+    if (done == static_cast<std::int64_t>(sequence.tokens.size()) && done < count)
       sequence.tokens.push_back(tokens[static_cast<std::size_t>(done)]);
   }
 }

@@ -128,7 +128,10 @@ TEST_F(CommandsTest, AStopStringEndsTheAnswer) {
   const auto text = json(arguments).at("text").get<std::string>();
   ASSERT_GT(text.size(), 3U);
   std::vector<std::string> stopped = arguments;
-  const std::string stop = text.substr(2, 1);
+  const auto plain = std::find_if(text.begin() + 1, text.end(),
+                                  [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  ASSERT_NE(plain, text.end()) << text;
+  const std::string stop(1, *plain);
   stopped.insert(stopped.end(), {"--stop", stop});
   const Json answer = json(stopped);
   EXPECT_EQ(answer.at("text"), text.substr(0, text.find(stop)));
