@@ -6,6 +6,7 @@
 
 namespace ingot::bench {
 
+using cpu::bf16_peak;
 using cpu::fma_peak;
 using cpu::int8_peak;
 using cpu::read_peak;

@@ -49,6 +49,8 @@ double int8_peak(ThreadPool& pool, Tier tier) {
   return sum_of_threads(pool, [&] {
     if (tier >= Tier::kAvx512Vnni)
       return operations_per_second(int8_loop_avx512_vnni, kInt8Steps, kInt8VnniOps);
+    if (tier >= Tier::kAvx512)
+      return operations_per_second(int8_loop_avx512, kInt8Steps, kInt8Avx512Ops);
     if (tier >= Tier::kAvx2) return operations_per_second(int8_loop_avx2, kInt8Steps, kInt8Avx2Ops);
     return 0.0;
   });
@@ -63,8 +65,19 @@ double fma_peak(ThreadPool& pool, Tier tier) {
   });
 }
 
+double bf16_peak(ThreadPool& pool, Tier tier) {
+  return sum_of_threads(pool, [&] {
+    if (tier >= Tier::kAvx512Bf16)
+      return operations_per_second(bf16_loop_avx512_bf16, kInt8Steps, kBf16Ops);
+    return 0.0;
+  });
+}
+
 #else
 
+double bf16_peak(ThreadPool&, Tier) {
+  return 0;
+}
 double int8_peak(ThreadPool&, Tier) {
   return 0;
 }

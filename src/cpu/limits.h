@@ -18,6 +18,8 @@ double seconds_on(const ThreadPool& pool);
 double int8_peak(ThreadPool& pool, Tier tier);
 // The same of f32 multiply-adds.
 double fma_peak(ThreadPool& pool, Tier tier);
+// The same of bf16 products; 0 below the BF16 tier.
+double bf16_peak(ThreadPool& pool, Tier tier);
 // Bytes a second read from memory that is too large for any cache. One sample.
 double read_peak(ThreadPool& pool, std::span<const std::uint64_t> memory);
 
