@@ -59,6 +59,14 @@ struct OpCase {
   std::int64_t state_pages = 0;  // pages of each state operand, filled with normals before the call
 };
 
+// An operand that holds indices: kernels follow them unchecked, so it must be the step's own input
+// of that name, and what the values point into must be as large as that input's values may become.
+struct IndexOperand {
+  int operand = 0;
+  std::string_view input;
+  int into = -1;  // operand whose first dimension they index; -1: a state
+};
+
 // All that an op means. One file in ops/ defines each; the stem is the name.
 struct OpDef {
   std::string_view name;
@@ -79,6 +87,7 @@ struct OpDef {
   // (operand, result) pairs that may share memory when the operand is an activation that dies here,
   // is no other operand of the call, and has the result's size.
   std::vector<std::pair<int, int>> in_place = {};
+  std::vector<IndexOperand> indices = {};
 };
 
 using OpTable = std::span<const OpDef* const>;

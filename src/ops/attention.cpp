@@ -182,6 +182,7 @@ const OpDef kOp_attention = {
     .reference = reference,
     .cases = cases,
     .reads_state = true,
+    .indices = {{1, "query_start", 0}, {2, "context_len"}, {3, "block_table"}},
 };
 
 }  // namespace ingot

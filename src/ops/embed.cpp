@@ -51,7 +51,7 @@ const OpDef kOp_embed = {
     .infer = infer,
     .reference = reference,
     .cases = cases,
-    .row_operand = 0,
+    .indices = {{0, "ids", 1}},
 };
 
 }  // namespace ingot

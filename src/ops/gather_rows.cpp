@@ -51,6 +51,7 @@ const OpDef kOp_gather_rows = {
     .infer = infer,
     .reference = reference,
     .cases = cases,
+    .indices = {{1, "rows", 0}},
 };
 
 }  // namespace ingot

@@ -65,6 +65,7 @@ const OpDef kOp_kv_append = {
     .reference = reference,
     .cases = cases,
     .writes_state = true,
+    .indices = {{2, "slots"}},
 };
 
 }  // namespace ingot

@@ -99,6 +99,7 @@ const OpDef kOp_rope = {
     .cases = cases,
     .row_operand = 0,
     .in_place = {{0, 0}},
+    .indices = {{1, "positions"}, {3, "rope_row", 2}},
 };
 
 }  // namespace ingot

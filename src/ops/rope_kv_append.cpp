@@ -92,6 +92,7 @@ const OpDef kOp_rope_kv_append = {
     .reference = reference,
     .cases = cases,
     .writes_state = true,
+    .indices = {{1, "positions"}, {3, "rope_row", 2}, {4, "slots"}},
 };
 
 }  // namespace ingot

@@ -10,8 +10,9 @@ AnswerText::AnswerText(const Tokenizer* tokenizer, std::vector<std::string> stop
   if (tokenizer) stream_.emplace(*tokenizer);
 }
 
-std::string AnswerText::push(std::int32_t id) {
+std::string AnswerText::push(std::int32_t id, bool may_end) {
   if (!stream_ || stopped_) return {};
+  if (!may_end) return stream_->push(id);
   return release(stream_->push(id));
 }
 

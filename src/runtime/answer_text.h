@@ -16,8 +16,9 @@ class AnswerText {
   // `tokenizer` may be null (no text then) and outlives this.
   AnswerText(const Tokenizer* tokenizer, std::vector<std::string> stop);
 
-  // Text that is certain after this token. Once stopped() nothing more comes.
-  std::string push(std::int32_t id);
+  // Text that is certain after this token. Once stopped() nothing more comes. Text of tokens that
+  // may not end the answer begins no stop string.
+  std::string push(std::int32_t id, bool may_end = true);
   // What was held back; at the end of the answer without a stop string.
   std::string finish();
   bool stopped() const { return stopped_; }

@@ -84,13 +84,16 @@ std::vector<OutputEvent> EngineLoop::step() {
   std::vector<OutputEvent> events = std::exchange(pending_, {});
   const ScheduledStep step = scheduler_.next();
   if (step.sequences.empty()) return events;
+  std::vector<RequestId> ids;
+  for (const Sequence* sequence : step.sequences) ids.push_back(sequence->id);
   try {
     run_step(step, events);
-  } catch (const Error& e) {
-    events.clear();
-    for (Sequence* sequence : step.sequences) {
+  } catch (const std::exception& e) {  // Error, or memory that ran out
+    for (const RequestId id : ids) {
+      Sequence* sequence = scheduler_.find(id);
+      if (!sequence) continue;  // had ended before the fault
       OutputEvent event = event_for(*sequence);
-      event.error = e.message();
+      event.error = e.what();
       finish(*sequence, FinishReason::kError, event);
       events.push_back(std::move(event));
     }
@@ -103,28 +106,26 @@ void EngineLoop::run_step(const ScheduledStep& step, std::vector<OutputEvent>& e
   std::vector<std::int32_t> drawn(step.sampled.size());
   std::vector<std::string> failed(step.sampled.size());
   std::vector<TokenLogprob> logprobs(step.sampled.size());
-  executor_.run(step.batch, [&](std::int64_t first, std::int64_t count,
-                                std::span<const float> logits) {
-    for (std::int64_t r = 0; r < count; ++r) {
-      const auto at = static_cast<std::size_t>(first + r);
-      const Sequence& s = *step.sampled[at];
-      const auto row = logits.subspan(static_cast<std::size_t>(r) * vocab, vocab);
-      const bool too_early = s.generated() < static_cast<std::size_t>(s.sampling.min_tokens);
-      try {
-        drawn[at] = sampler_.draw(
-            row, s.sampling,
-            {.tokens = s.tokens,
-             .prompt_tokens = s.prompt_tokens,
-             .seed = s.seed,
-             .forbidden = too_early ? std::span(info_.end_ids) : std::span<const std::int32_t>()});
-        if (s.sampling.logprobs >= 0)
-          logprobs[at] = Sampler::logprob(row, drawn[at], s.sampling.logprobs);
-      } catch (const Error& e) {
-        if (e.code() != ErrorCode::kRequest) throw;
-        failed[at] = e.message();
-      }
-    }
-  });
+  executor_.run(step.batch,
+                [&](std::int64_t first, std::int64_t count, std::span<const float> logits) {
+                  for (std::int64_t r = 0; r < count; ++r) {
+                    const auto at = static_cast<std::size_t>(first + r);
+                    const Sequence& s = *step.sampled[at];
+                    const auto row = logits.subspan(static_cast<std::size_t>(r) * vocab, vocab);
+                    try {
+                      drawn[at] = sampler_.draw(row, s.sampling,
+                                                {.tokens = s.tokens,
+                                                 .prompt_tokens = s.prompt_tokens,
+                                                 .seed = s.seed,
+                                                 .forbidden = forbidden_now(s)});
+                      if (s.sampling.logprobs >= 0)
+                        logprobs[at] = Sampler::logprob(row, drawn[at], s.sampling.logprobs);
+                    } catch (const Error& e) {
+                      if (e.code() != ErrorCode::kRequest) throw;
+                      failed[at] = e.message();
+                    }
+                  }
+                });
   scheduler_.commit(step);
   for (std::size_t i = 0; i < step.sampled.size(); ++i) {
     Sequence& s = *step.sampled[i];
@@ -138,6 +139,14 @@ void EngineLoop::run_step(const ScheduledStep& step, std::vector<OutputEvent>& e
     }
     events.push_back(std::move(event));
   }
+}
+
+// Whatever would end the answer, before it may end.
+std::vector<std::int32_t> EngineLoop::forbidden_now(const Sequence& s) const {
+  if (s.generated() >= static_cast<std::size_t>(s.sampling.min_tokens)) return {};
+  std::vector<std::int32_t> ids = s.sampling.stop_token_ids;
+  if (!s.sampling.ignore_eos) ids.insert(ids.end(), info_.end_ids.begin(), info_.end_ids.end());
+  return ids;
 }
 
 bool EngineLoop::ends(const Sequence& s, std::int32_t token) const {
@@ -158,7 +167,8 @@ void EngineLoop::accept(Sequence& s, std::int32_t token, OutputEvent& event) {
     event.text = answer.text.finish();
     return finish(s, FinishReason::kStop, event);
   }
-  event.text = answer.text.push(token);
+  const bool may_end = s.generated() >= static_cast<std::size_t>(s.sampling.min_tokens);
+  event.text = answer.text.push(token, may_end);
   if (answer.text.stopped()) return finish(s, FinishReason::kStop, event);
   if (s.tokens.size() >= s.limit) {
     event.text += answer.text.finish();

@@ -46,6 +46,7 @@ class EngineLoop {
   Error refusal(std::string message) const { return {ErrorCode::kRequest, std::move(message)}; }
   void run_step(const ScheduledStep& step, std::vector<OutputEvent>& events);
   void accept(Sequence& sequence, std::int32_t token, OutputEvent& event);
+  std::vector<std::int32_t> forbidden_now(const Sequence& sequence) const;
   bool ends(const Sequence& sequence, std::int32_t token) const;
   OutputEvent event_for(const Sequence& sequence) const;
   void finish(Sequence& sequence, FinishReason reason, OutputEvent& event);

@@ -14,7 +14,36 @@ struct Executor::Step {
   std::vector<std::byte*> results;
 };
 
+namespace {
+
+// Kernels read pages and weights by the device's own layouts: the plan's must be these, to the byte.
+void check_layouts(const Plan& plan, const Device& device) {
+  if (plan.page_tokens != device.page_tokens())
+    fail(ErrorCode::kBadInput,
+         "[engine.plan] pages of {} tokens, this device has {}; build the engine for it",
+         plan.page_tokens, device.page_tokens());
+  std::vector<std::vector<WeightUse>> uses(plan.weights.size());
+  for (const PlanStep& step : plan.steps)
+    for (std::size_t i = 0; i < step.operands.size(); ++i)
+      if (step.operands[i].place == Place::kWeight)
+        uses[static_cast<std::size_t>(step.operands[i].at)].push_back(
+            {step.op, static_cast<int>(i)});
+  for (std::size_t w = 0; w < plan.weights.size(); ++w) {
+    const PlanWeight& weight = plan.weights[w];
+    const WeightLayout wanted =
+        device.weight_layout(weight_format(weight.format), weight.shape, uses[w]);
+    if (weight.layout != wanted.name || weight.bytes != wanted.bytes)
+      fail(ErrorCode::kBadInput,
+           "[engine.weights] {} in layout {} of {} bytes, this device wants {} of {}; build the "
+           "engine for it",
+           weight.name, weight.layout, weight.bytes, wanted.name, wanted.bytes);
+  }
+}
+
+}  // namespace
+
 PreparedKernels prepare_kernels(const Plan& plan, const Device& device, CodeStore code) {
+  check_layouts(plan, device);
   PreparedKernels prepared;
   for (const PlanStep& step : plan.steps) {
     KernelOrReason answer = device.find_kernel(step_call(plan, step), code);

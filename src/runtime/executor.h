@@ -20,7 +20,8 @@ struct PreparedKernels {
   std::vector<std::unique_ptr<Kernel>> kernels;  // by step
   std::uint64_t workspace_bytes = 0;
 };
-// Throws Error{kBadInput} naming the op for which the device has no kernel.
+// Throws Error{kBadInput} naming the op for which the device has no kernel, or the weight that lies
+// otherwise than the device wants.
 PreparedKernels prepare_kernels(const Plan& plan, const Device& device, CodeStore code);
 
 // Runs a plan on a device: owns the arena, the workspace and the KV pages, all taken once at
