@@ -16,7 +16,8 @@ struct Executor::Step {
 
 namespace {
 
-// Kernels read pages and weights by the device's own layouts: the plan's must be these, to the byte.
+// Kernels read pages and weights by the device's own layouts: the plan's must be these, to the
+// byte.
 void check_layouts(const Plan& plan, const Device& device) {
   if (plan.page_tokens != device.page_tokens())
     fail(ErrorCode::kBadInput,
