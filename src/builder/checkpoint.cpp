@@ -91,10 +91,9 @@ void match_tensors(Checkpoint& c, Dialect dialect) {
   for (const SlotSpec& spec : specs) {
     if (spec.presence != Presence::kRequired || c.slots.find(spec.name) != c.slots.end()) continue;
     std::string source = spec.name;
-    for (const NameRule& rule : c.family->names(dialect)) {
-      const std::string slot(rule.slot);
-      if (slot == spec.name) source = rule.source;
-    }
+    for (const NameRule& rule : c.family->names(dialect))
+      if (const auto name = match({.source = rule.slot, .slot = rule.source}, spec.name))
+        source = *name;
     fail(ErrorCode::kBadInput, "[checkpoint.tensor] {}: {} {} is missing{}",
          c.source->path().string(), source, to_string(spec.shape),
          spec.name == "head"
@@ -205,6 +204,21 @@ Checkpoint open_meta_checkpoint(const fs::path& path) {
   return c;
 }
 
+// The union of what every place declares, less what the model cannot say (-1 stands for none).
+void settle_end_ids(Checkpoint& c) {
+  const auto is_outside = [&](std::int32_t id) { return id < 0 || id >= c.config.vocab; };
+  c.end_ids.insert(c.end_ids.end(), c.config.eos_ids.begin(), c.config.eos_ids.end());
+  std::sort(c.end_ids.begin(), c.end_ids.end());
+  c.end_ids.erase(std::unique(c.end_ids.begin(), c.end_ids.end()), c.end_ids.end());
+  for (const std::int32_t id : c.end_ids)
+    if (id >= c.config.vocab)
+      c.notices.push_back(
+          fmt::format("end token {} is not used: the vocabulary is {}", id, c.config.vocab));
+  std::erase_if(c.end_ids, is_outside);
+  std::erase_if(c.config.eos_ids, is_outside);
+  if (c.config.bos_id && is_outside(*c.config.bos_id)) c.config.bos_id.reset();
+}
+
 }  // namespace
 
 CheckpointKind checkpoint_kind(const fs::path& path) {
@@ -232,9 +246,7 @@ Checkpoint open_checkpoint(const fs::path& path) {
                                                         : open_meta_checkpoint(path);
   c.config.family = c.family->name;
   c.identity = checkpoint_identity(path);
-  for (const std::int32_t id : c.config.eos_ids) c.end_ids.push_back(id);
-  std::sort(c.end_ids.begin(), c.end_ids.end());
-  c.end_ids.erase(std::unique(c.end_ids.begin(), c.end_ids.end()), c.end_ids.end());
+  settle_end_ids(c);
   return c;
 }
 

@@ -24,7 +24,10 @@ std::string template_from_config(const HfConfig& config) {
   if (config.is_text("chat_template")) return config.text("chat_template");
   if (!config.is_list("chat_template")) return {};
   for (const auto& entry : config.json().at("chat_template")) {
-    if (entry.is_object() && entry.value("name", "") == "default" && entry.contains("template"))
+    const auto is_text = [&](const char* key) {
+      return entry.is_object() && entry.contains(key) && entry.at(key).is_string();
+    };
+    if (is_text("name") && is_text("template") && entry.at("name") == "default")
       return entry.at("template").get<std::string>();
   }
   config.refuse("chat_template", "lists templates, none of them named default");
@@ -34,13 +37,16 @@ void read_generation(const HfConfig& config, Checkpoint& c) {
   GenerationDefaults& g = c.generation;
   g.do_sample = config.find_boolean("do_sample");
   g.temperature = config.find_number("temperature");
-  if (const auto k = config.find_integer("top_k")) g.top_k = static_cast<std::int32_t>(*k);
+  if (const auto k = config.find_integer("top_k")) {
+    if (*k < 0 || *k > INT32_MAX) config.refuse("top_k", fmt::format("{} is no sensible size", *k));
+    g.top_k = static_cast<std::int32_t>(*k);
+  }
   g.top_p = config.find_number("top_p");
   g.min_p = config.find_number("min_p");
   g.repetition_penalty = config.find_number("repetition_penalty");
   if (!config.has("eos_token_id")) return;
   for (const std::int64_t id : config.integers("eos_token_id"))
-    c.end_ids.push_back(static_cast<std::int32_t>(id));
+    c.end_ids.push_back(token_id(config, "eos_token_id", id));
 }
 
 std::string read_if_there(const fs::path& path) {
@@ -49,7 +55,10 @@ std::string read_if_there(const fs::path& path) {
 
 std::optional<std::int32_t> id_of(const GgufMetadata& m, std::string_view key) {
   const auto value = m.integer(key);
-  return value ? std::optional(static_cast<std::int32_t>(*value)) : std::nullopt;
+  // All ones stand for none.
+  return value && *value >= 0 && *value <= INT32_MAX
+             ? std::optional(static_cast<std::int32_t>(*value))
+             : std::nullopt;
 }
 
 }  // namespace

@@ -88,6 +88,7 @@ std::unique_ptr<Model> Model::open(const std::string& name, const OpenOptions& o
          model->file_->path().string());
   model->info_ = engine_info_from_json(manifest.at("info"));
   model->plan_ = plan_from_json(manifest.at("plan"), all_ops());
+  check_agreement(model->info_, model->plan_, all_ops());
   check_target(model->plan_, model->device_->info(), model->file_->path());
   model->open_tokenizer();
   model->open_executor(options);

@@ -48,6 +48,9 @@ struct Family {
                  const nn::SlotTypes& slots, const RopeTables& rope);
 };
 
+// A token id as configurations write it, -1 for none. Throws Error{kBadInput} for what is no id.
+std::int32_t token_id(const HfConfig& config, std::string_view key, std::int64_t id);
+
 std::span<const Family* const> all_families();
 // Throw Error{kBadInput} that lists what is known.
 const Family& family_for_architecture(std::string_view architecture);

@@ -35,6 +35,11 @@ const Family& find(std::string_view architecture, Member member, std::string_vie
 
 }  // namespace
 
+std::int32_t token_id(const HfConfig& config, std::string_view key, std::int64_t id) {
+  if (id < -1 || id > INT32_MAX) config.refuse(key, fmt::format("{} is no token id", id));
+  return static_cast<std::int32_t>(id);
+}
+
 std::span<const Family* const> all_families() {
   return kFamilies;
 }

@@ -44,14 +44,15 @@ Header read_header(const MappedFile& file) {
       std::memcmp(file.bytes().data(), kMagic.data(), kMagic.size()) != 0)
     fail(ErrorCode::kBadInput, "[engine.header] {}: not an Ingot engine", name);
   std::memcpy(&header, file.bytes().data(), sizeof header);
-  if (header.checksum != header_checksum(header))
-    fail(ErrorCode::kBadInput, "[engine.header] {}: the header is damaged; build the engine again",
-         name);
+  // First: another format may keep its checksum elsewhere.
   if (header.version != kEngineFormatVersion)
     fail(ErrorCode::kBadInput,
          "[engine.header] {}: written in format {}, this Ingot reads format {}; build the engine "
          "again",
          name, header.version, kEngineFormatVersion);
+  if (header.checksum != header_checksum(header))
+    fail(ErrorCode::kBadInput, "[engine.header] {}: the header is damaged; build the engine again",
+         name);
   if (header.file_bytes != file.size())
     fail(ErrorCode::kBadInput,
          "[engine.header] {}: torn: {} bytes, {} were written; build or copy it again", name,
@@ -147,16 +148,32 @@ EngineFile::EngineFile(const std::filesystem::path& path) : file_(path) {
          path.string());
   manifest_ =
       std::make_unique<Json>(parse_json(text.substr(0, header.manifest_bytes), "engine manifest"));
-  const Json table = parse_json(text.substr(header.manifest_bytes), "engine blob table");
-  for (const Json& row : table) {
-    EngineBlob blob{.name = row.at("name").get<std::string>(),
-                    .offset = row.at("offset").get<std::uint64_t>(),
-                    .bytes = row.at("bytes").get<std::uint64_t>(),
-                    .checksum = row.at("checksum").get<std::uint64_t>()};
-    if (blob.offset > header.table_offset || blob.bytes > header.table_offset - blob.offset)
-      fail(ErrorCode::kBadInput, "[engine.blob] {}: {} lies outside the file", path.string(),
-           blob.name);
-    blobs_.push_back(std::move(blob));
+  read_blob_table(text.substr(header.manifest_bytes), header.table_offset);
+}
+
+void EngineFile::read_blob_table(std::string_view text, std::uint64_t end) {
+  const Json table = parse_json(text, "engine blob table");
+  const auto number = [&](const Json& row, const char* key) {
+    const Json& value = row.at(key);
+    if (!value.is_number_unsigned())
+      fail(ErrorCode::kBadInput, "[engine.tables] {}: {} of a blob is {}; build the engine again",
+           path().string(), key, dump_json(value));
+    return value.get<std::uint64_t>();
+  };
+  try {
+    for (const Json& row : table) {
+      EngineBlob blob{.name = row.at("name").get<std::string>(),
+                      .offset = number(row, "offset"),
+                      .bytes = number(row, "bytes"),
+                      .checksum = number(row, "checksum")};
+      if (blob.offset % kBlobAlignment != 0 || blob.offset > end || blob.bytes > end - blob.offset)
+        fail(ErrorCode::kBadInput, "[engine.blob] {}: {} lies outside the file", path().string(),
+             blob.name);
+      blobs_.push_back(std::move(blob));
+    }
+  } catch (const nlohmann::json::exception& e) {
+    fail(ErrorCode::kBadInput, "[engine.tables] {}: {}; build the engine again", path().string(),
+         e.what());
   }
 }
 

@@ -79,6 +79,8 @@ class EngineFile {
   static bool is_engine(const std::filesystem::path& path);
 
  private:
+  void read_blob_table(std::string_view text, std::uint64_t end);
+
   MappedFile file_;
   std::vector<EngineBlob> blobs_;
   std::unique_ptr<Json> manifest_;

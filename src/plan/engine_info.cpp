@@ -13,6 +13,25 @@ void put(Json& json, const char* key, const std::optional<T>& value) {
   if (value) json[key] = *value;
 }
 
+[[noreturn]] void bad(std::string_view what) {
+  fail(ErrorCode::kBadInput, "[engine.info] {}; build the engine again", what);
+}
+
+// A number of the range, never cut to fit.
+template <typename T>
+T integer(const Json& j, std::string_view key, T low, T high) {
+  const bool fits = j.is_number_integer() &&
+                    (!j.is_number_unsigned() || j.get<std::uint64_t>() <= INT64_MAX) &&
+                    j.get<std::int64_t>() >= low && j.get<std::int64_t>() <= high;
+  if (!fits) bad(fmt::format("{} is {}, wanted {} to {}", key, dump_json(j), low, high));
+  return static_cast<T>(j.get<std::int64_t>());
+}
+
+std::optional<std::int32_t> token(const Json& json, const char* key) {
+  if (!json.contains(key)) return std::nullopt;
+  return integer<std::int32_t>(json.at(key), key, 0, INT32_MAX);
+}
+
 template <typename T>
 std::optional<T> get(const Json& json, const char* key) {
   if (!json.contains(key)) return std::nullopt;
@@ -56,27 +75,31 @@ EngineInfo engine_info_from_json(const Json& json) {
     info.architecture = json.at("architecture").get<std::string>();
     info.built_by = json.at("built_by").get<std::string>();
     info.source = json.at("source").get<std::string>();
-    info.vocab = json.at("vocab").get<std::int64_t>();
-    info.layers = json.at("layers").get<std::int64_t>();
-    info.parameters = json.at("parameters").get<std::int64_t>();
-    info.max_seq = json.at("max_seq").get<std::int64_t>();
-    info.max_batch = json.at("max_batch").get<std::int64_t>();
-    info.rope_long_from = json.at("rope_long_from").get<std::int64_t>();
-    info.end_ids = json.at("end_ids").get<std::vector<std::int32_t>>();
-    info.bos_id = get<std::int32_t>(json, "bos_id");
-    info.eos_id = get<std::int32_t>(json, "eos_id");
+    const auto count = [&](const char* key, std::int64_t low, std::int64_t high) {
+      return integer<std::int64_t>(json.at(key), key, low, high);
+    };
+    info.vocab = count("vocab", 1, INT32_MAX);
+    info.layers = count("layers", 0, INT32_MAX);
+    info.parameters = count("parameters", 0, INT64_MAX);
+    info.max_seq = count("max_seq", 1, INT32_MAX);
+    info.max_batch = count("max_batch", 1, INT32_MAX);
+    info.rope_long_from = count("rope_long_from", 0, INT64_MAX);
+    for (const Json& id : json.at("end_ids"))
+      info.end_ids.push_back(integer<std::int32_t>(id, "end_ids", 0, INT32_MAX));
+    info.bos_id = token(json, "bos_id");
+    info.eos_id = token(json, "eos_id");
     info.weight_formats =
         json.at("weight_formats").get<std::vector<std::pair<std::string, std::int64_t>>>();
     const Json& generation = json.at("generation");
     info.generation.do_sample = get<bool>(generation, "do_sample");
     info.generation.temperature = get<double>(generation, "temperature");
-    info.generation.top_k = get<std::int32_t>(generation, "top_k");
+    info.generation.top_k = token(generation, "top_k");
     info.generation.top_p = get<double>(generation, "top_p");
     info.generation.min_p = get<double>(generation, "min_p");
     info.generation.repetition_penalty = get<double>(generation, "repetition_penalty");
     return info;
   } catch (const nlohmann::json::exception& e) {
-    fail(ErrorCode::kBadInput, "[engine.info] {}; build the engine again", e.what());
+    bad(e.what());
   }
 }
 

@@ -12,6 +12,8 @@
 
 namespace ingot {
 
+struct EngineInfo;
+
 // Where an operand of a step is.
 enum class Place : std::uint8_t {
   kArena,   // offset in the activation arena (inputs too)
@@ -81,8 +83,16 @@ struct Plan {
 OpCall step_call(const Plan& plan, const PlanStep& step);
 
 Json to_json(const Plan& plan);
-// Throws Error{kBadInput} that names the field; every offset and index is checked against its
-// table.
+// Throws Error{kBadInput} that names the field. What comes back has passed check_plan.
 Plan plan_from_json(const Json& json, OpTable ops);
+
+// Throws Error{kBadInput} unless kernels that do what their ops say stay inside their buffers:
+// offsets and indices inside their tables, results of the types that the ops infer, index operands
+// the step's own inputs, which no step overwrites.
+void check_plan(const Plan& plan, OpTable ops);
+
+// The same for what the runtime takes from an engine's description: vocabulary, longest sequence,
+// rows of the rope table.
+void check_agreement(const EngineInfo& info, const Plan& plan, OpTable ops);
 
 }  // namespace ingot

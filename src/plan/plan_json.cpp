@@ -22,13 +22,35 @@ Json dim_to_json(const Dim& d) {
   fail(ErrorCode::kBadInput, "[engine.plan] {}; build the engine again", what);
 }
 
+// Numbers that are no integers would be cast, out of range too.
+std::uint64_t bits_of(const Json& j) {
+  if (!j.is_number_integer()) bad("a value is no integer: " + dump_json(j));
+  return j.get<std::uint64_t>();
+}
+
+std::int64_t integer(const Json& j) {
+  const std::uint64_t bits = bits_of(j);
+  if (j.is_number_unsigned() && bits > INT64_MAX) bad("an integer of absurd size");
+  return static_cast<std::int64_t>(bits);
+}
+
+// Bounds under which sizes at the maxima cannot overflow.
+constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxScale = 1 << 20;
+
 Dim dim_from_json(const Json& j) {
-  if (j.is_number_integer()) return Dim(j.get<std::int64_t>());
+  if (j.is_number_integer()) {
+    const auto number = integer(j);
+    if (number < 0 || number > kMaxNumber) bad("a dimension of absurd size");
+    return Dim(number);
+  }
   const auto name = j.at(0).get<std::string>();
   for (std::size_t s = 1; s < std::size(kSymbolNames); ++s) {
     if (kSymbolNames[s] != name) continue;
-    Dim d(static_cast<Symbol>(s), j.at(1).get<std::int64_t>());
-    d.offset = j.at(2).get<std::int64_t>();
+    Dim d(static_cast<Symbol>(s), integer(j.at(1)));
+    d.offset = integer(j.at(2));
+    if (d.scale < 1 || d.scale > kMaxScale || d.offset < 0 || d.offset > kMaxScale)
+      bad("a dimension of absurd size");
     return d;
   }
   bad("unknown symbol " + name);
@@ -49,10 +71,14 @@ Json state_to_json(const StateSpec& s) {
 }
 
 StateSpec state_from_json(const Json& j) {
-  return {.kv_heads = j.at("kv_heads").get<std::int64_t>(),
-          .head_dim = j.at("head_dim").get<std::int64_t>(),
-          .dtype = dtype_from(j.at("dtype")),
-          .window = j.at("window").get<std::int64_t>()};
+  const StateSpec s{.kv_heads = integer(j.at("kv_heads")),
+                    .head_dim = integer(j.at("head_dim")),
+                    .dtype = dtype_from(j.at("dtype")),
+                    .window = integer(j.at("window"))};
+  if (s.kv_heads < 1 || s.kv_heads > kMaxScale || s.head_dim < 1 || s.head_dim > kMaxScale ||
+      s.window < 0)
+    bad("a state of absurd size");
+  return s;
 }
 
 Json type_to_json(const ValueType& t) {
@@ -85,19 +111,25 @@ Json attrs_to_json(const Attrs& attrs) {
   return j;
 }
 
+std::vector<std::int64_t> integers(const Json& list) {
+  std::vector<std::int64_t> values;
+  for (const Json& v : list) values.push_back(integer(v));
+  return values;
+}
+
 Attrs attrs_from_json(const Json& j) {
   Attrs attrs;
   for (const auto& [name, v] : j.items()) {
     if (v.is_boolean()) {
       attrs.set(name, v.get<bool>());
     } else if (v.is_number_integer()) {
-      attrs.set(name, v.get<std::int64_t>());
+      attrs.set(name, integer(v));
     } else if (v.is_number_float()) {
       attrs.set(name, v.get<double>());
     } else if (v.is_string()) {
       attrs.set(name, v.get<std::string>());
     } else if (v.is_array()) {
-      attrs.set(name, v.get<std::vector<std::int64_t>>());
+      attrs.set(name, integers(v));
     } else {
       bad("attribute " + name);
     }
@@ -113,52 +145,20 @@ Json operand_to_json(const PlanOperand& o) {
           {"type", type_to_json(o.type)}};
 }
 
-// Reads operands and checks each against the tables that are already there.
-class OperandReader {
- public:
-  explicit OperandReader(const Plan& plan) : plan_(plan) {}
-
-  PlanOperand operator()(const Json& j) const {
-    PlanOperand o;
-    const auto place = j.at("in").get<std::string>();
-    if (place == "weight") {
-      o.place = Place::kWeight;
-    } else if (place == "state") {
-      o.place = Place::kState;
-    } else if (place != "arena") {
-      bad("operand in " + place);
-    }
-    o.at = j.at("at").get<std::int64_t>();
-    o.type = type_from_json(j.at("type"));
-    check_place(o);
-    return o;
+PlanOperand operand_from_json(const Json& j) {
+  PlanOperand o;
+  const auto place = j.at("in").get<std::string>();
+  if (place == "weight") {
+    o.place = Place::kWeight;
+  } else if (place == "state") {
+    o.place = Place::kState;
+  } else if (place != "arena") {
+    bad("operand in " + place);
   }
-
- private:
-  void check_place(const PlanOperand& o) const {
-    if (o.at < 0) bad("operand at a negative place");
-    const auto at = static_cast<std::uint64_t>(o.at);
-    if (o.place == Place::kWeight) {
-      if (at >= plan_.weights.size() || !o.type.format)
-        bad("operand names a weight that is not there");
-      const PlanWeight& w = plan_.weights[at];
-      if (w.format != o.type.format->name || w.shape != o.type.at(plan_.max))
-        bad("weight " + w.name + " of another type");
-    } else if (o.place == Place::kState) {
-      if (at >= plan_.states.size() || plan_.states[at].spec != o.type.state)
-        bad("operand names a state that is not there");
-    } else {
-      const Shape shape = o.type.at(plan_.max);
-      const auto count = checked_product(shape.dims());
-      if (!count || *count > (std::int64_t{1} << 40)) bad("an activation of absurd size");
-      const std::uint64_t bytes = static_cast<std::uint64_t>(*count) * dtype_bytes(o.type.dtype);
-      if (bytes > plan_.arena_bytes || at > plan_.arena_bytes - bytes)
-        bad("an activation outside the arena");
-    }
-  }
-
-  const Plan& plan_;
-};
+  o.at = integer(j.at("at"));
+  o.type = type_from_json(j.at("type"));
+  return o;
+}
 
 Json weight_to_json(const PlanWeight& w) {
   return {{"name", w.name},
@@ -176,16 +176,16 @@ PlanWeight weight_from_json(const Json& j) {
   PlanWeight w;
   w.name = j.at("name").get<std::string>();
   w.format = j.at("format").get<std::string>();
-  const auto dims = j.at("shape").get<std::vector<std::int64_t>>();
+  const std::vector<std::int64_t> dims = integers(j.at("shape"));
   if (dims.size() > Shape::kMaxRank || !checked_product(dims))
     bad("weight " + w.name + " of absurd shape");
   w.shape = Shape(std::span(dims));
   w.layout = j.at("layout").get<std::string>();
-  w.offset = j.at("offset").get<std::uint64_t>();
-  w.bytes = j.at("bytes").get<std::uint64_t>();
-  w.checksum = j.at("checksum").get<std::uint64_t>();
+  w.offset = bits_of(j.at("offset"));
+  w.bytes = bits_of(j.at("bytes"));
+  w.checksum = bits_of(j.at("checksum"));
   w.recipe.parts = j.at("parts").get<std::vector<std::string>>();
-  w.recipe.interleave = j.at("interleave").get<std::int64_t>();
+  w.recipe.interleave = integer(j.at("interleave"));
   return w;
 }
 
@@ -196,44 +196,38 @@ Json list_to_json(const std::vector<T>& items, F&& convert) {
   return list;
 }
 
-void read_plan(const Json& j, OpTable ops, Plan& plan) {
+void read_plan(const Json& j, Plan& plan) {
   plan.target = j.at("target").get<std::string>();
   plan.mode =
       j.at("compute").get<std::string>() == "f32" ? ComputeMode::kF32 : ComputeMode::kNative;
   for (std::size_t s = 1; s < std::size(kSymbolNames); ++s) {
-    const auto bound = j.at("max").at(std::string(kSymbolNames[s])).get<std::int64_t>();
-    if (bound < 0 || bound > (std::int64_t{1} << 32)) bad("a bound outside 0 to 2^32");
+    const auto bound = integer(j.at("max").at(std::string(kSymbolNames[s])));
+    if (bound < 1 || bound > (std::int64_t{1} << 31)) bad("a bound outside 1 to 2^31");
     plan.max[static_cast<Symbol>(s)] = bound;
   }
-  plan.page_tokens = j.at("page_tokens").get<std::int64_t>();
+  plan.page_tokens = integer(j.at("page_tokens"));
   if (plan.page_tokens < 1 || plan.page_tokens > 65536) bad("pages of absurd size");
-  plan.arena_bytes = j.at("arena_bytes").get<std::uint64_t>();
-  plan.workspace_bytes = j.at("workspace_bytes").get<std::uint64_t>();
+  plan.arena_bytes = bits_of(j.at("arena_bytes"));
+  plan.workspace_bytes = bits_of(j.at("workspace_bytes"));
   for (const Json& w : j.at("weights")) plan.weights.push_back(weight_from_json(w));
   for (const Json& s : j.at("states"))
     plan.states.push_back({s.at("name").get<std::string>(), state_from_json(s.at("spec"))});
-  const OperandReader operand(plan);
   for (const Json& i : j.at("inputs")) {
-    const PlanOperand o = operand(i.at("operand"));
+    const PlanOperand o = operand_from_json(i.at("operand"));
     if (o.place != Place::kArena) bad("an input outside the arena");
     plan.inputs.push_back({i.at("name").get<std::string>(), o.type, o.at});
   }
   for (const Json& s : j.at("steps")) {
     PlanStep step;
     step.op = s.at("op").get<std::string>();
-    const bool known =
-        std::any_of(ops.begin(), ops.end(), [&](const OpDef* d) { return d->name == step.op; });
-    if (!known) bad("unknown op " + step.op);
     step.attrs = attrs_from_json(s.at("attrs"));
-    for (const Json& o : s.at("operands")) step.operands.push_back(operand(o));
-    for (const Json& o : s.at("results")) step.results.push_back(operand(o));
+    for (const Json& o : s.at("operands")) step.operands.push_back(operand_from_json(o));
+    for (const Json& o : s.at("results")) step.results.push_back(operand_from_json(o));
     step.kernel = s.at("kernel").get<std::string>();
     plan.steps.push_back(std::move(step));
   }
-  plan.head_begin = j.at("head_begin").get<std::int64_t>();
-  if (plan.head_begin < 0 || plan.head_begin > static_cast<std::int64_t>(plan.steps.size()))
-    bad("head outside the steps");
-  plan.logits = operand(j.at("logits"));
+  plan.head_begin = integer(j.at("head_begin"));
+  plan.logits = operand_from_json(j.at("logits"));
 }
 
 }  // namespace
@@ -276,10 +270,11 @@ Json to_json(const Plan& plan) {
 Plan plan_from_json(const Json& json, OpTable ops) {
   Plan plan;
   try {
-    read_plan(json, ops, plan);
+    read_plan(json, plan);
   } catch (const nlohmann::json::exception& e) {
     bad(e.what());
   }
+  check_plan(plan, ops);
   return plan;
 }
 

@@ -2,6 +2,7 @@
 #include "models/decoder/llama_kind.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ingot::llama_kind {
 
@@ -41,7 +42,8 @@ void read_scaling(const HfConfig& scaling, RopeConfig& rope) {
       rope.scaling != RopeScaling::kNone && rope.scaling != RopeScaling::kLongRope;
   rope.factor =
       needs_factor ? scaling.number("factor") : scaling.find_number("factor").value_or(1.0);
-  if (!(rope.factor > 0)) scaling.refuse("factor", fmt::format("{} is not positive", rope.factor));
+  if (!(rope.factor > 0 && std::isfinite(rope.factor)))
+    scaling.refuse("factor", fmt::format("{} is not positive", rope.factor));
   if (const auto original = scaling.find_integer("original_max_position_embeddings"))
     rope.original_max_position = *original;
   rope.attention_factor = scaling.find_number("attention_factor");
@@ -62,6 +64,8 @@ void read_scaling(const HfConfig& scaling, RopeConfig& rope) {
 }
 
 void check_heads(DecoderConfig& c, std::string_view where) {
+  if (!(c.rms_eps >= 0 && c.rms_eps < 1))
+    fail(ErrorCode::kBadInput, "[config.rms_norm_eps] {}: {}, wanted [0, 1)", where, c.rms_eps);
   if (c.heads % c.kv_heads != 0)
     fail(ErrorCode::kBadInput,
          "[config.heads] {}: {} query heads are not a multiple of {} key heads", where, c.heads,
@@ -77,6 +81,8 @@ void check_heads(DecoderConfig& c, std::string_view where) {
 RopeConfig rope_from_hf(const HfConfig& config, const DecoderConfig& decoder) {
   RopeConfig rope;
   const double partial = config.find_number("partial_rotary_factor").value_or(1.0);
+  if (!(partial > 0 && partial <= 1))
+    config.refuse("partial_rotary_factor", fmt::format("{}, wanted (0, 1]", partial));
   rope.rotary_dim = static_cast<std::int64_t>(static_cast<double>(decoder.head_dim) * partial);
   rope.theta = config.find_number("rope_theta").value_or(10000.0);
   if (const auto original = config.find_integer("original_max_position_embeddings"))
@@ -88,7 +94,8 @@ RopeConfig rope_from_hf(const HfConfig& config, const DecoderConfig& decoder) {
   } else if (const auto scaling = config.find_child("rope_scaling")) {
     read_scaling(*scaling, rope);
   }
-  if (!(rope.theta > 0)) config.refuse("rope_theta", "must be positive");
+  if (!(rope.theta > 0 && std::isfinite(rope.theta)))
+    config.refuse("rope_theta", fmt::format("{} is not positive", rope.theta));
   return rope;
 }
 
@@ -109,15 +116,11 @@ DecoderConfig config_from_hf(const HfConfig& config) {
     config.refuse("hidden_act", act + " is not supported by this family; wanted silu");
   c.rope = rope_from_hf(config, c);
   c.tied = config.find_boolean("tie_word_embeddings").value_or(false);
-  const auto eos = config.is_list("eos_token_id") ? config.integers("eos_token_id")
-                                                  : std::vector<std::int64_t>{};
-  for (const std::int64_t id : eos) c.eos_ids.push_back(static_cast<std::int32_t>(id));
-  if (eos.empty())
-    if (const auto id = config.find_integer("eos_token_id"))
-      c.eos_ids.push_back(static_cast<std::int32_t>(*id));
+  const auto eos = config.find_integers("eos_token_id").value_or(std::vector<std::int64_t>{});
+  for (const std::int64_t id : eos) c.eos_ids.push_back(token_id(config, "eos_token_id", id));
   if (!config.is_list("bos_token_id"))
     if (const auto id = config.find_integer("bos_token_id"))
-      c.bos_id = static_cast<std::int32_t>(*id);
+      c.bos_id = token_id(config, "bos_token_id", *id);
   check_heads(c, config.file());
   return c;
 }

@@ -75,9 +75,7 @@ std::vector<float> narrowed(const std::vector<double>& f) {
   return {f.begin(), f.end()};
 }
 
-}  // namespace
-
-RopeTables rope_tables(const RopeConfig& rope, std::int64_t max_position, std::int64_t max_seq) {
+RopeTables computed(const RopeConfig& rope, std::int64_t max_position, std::int64_t max_seq) {
   RopeTables tables;
   std::vector<double> f = plain_frequencies(rope, rope.theta);
   const std::int64_t original =
@@ -125,6 +123,19 @@ RopeTables rope_tables(const RopeConfig& rope, std::int64_t max_position, std::i
   }
   if (!rope.divisors.empty()) divide(f, rope.divisors, "rope_freqs");
   tables.rows = {narrowed(f)};
+  return tables;
+}
+
+}  // namespace
+
+RopeTables rope_tables(const RopeConfig& rope, std::int64_t max_position, std::int64_t max_seq) {
+  RopeTables tables = computed(rope, max_position, max_seq);
+  bool finite = std::isfinite(tables.scale);
+  for (const auto& row : tables.rows)
+    for (const float x : row) finite = finite && std::isfinite(x);
+  if (!finite)
+    fail(ErrorCode::kBadInput,
+         "[config.rope] the parameters of the scaling give frequencies that are no numbers");
   return tables;
 }
 
