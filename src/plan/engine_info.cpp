@@ -91,6 +91,8 @@ EngineInfo engine_info_from_json(const Json& json) {
     info.weight_formats =
         json.at("weight_formats").get<std::vector<std::pair<std::string, std::int64_t>>>();
     const Json& generation = json.at("generation");
+    if (!generation.is_object())
+      fail(ErrorCode::kBadInput, "[engine.info] generation is no object; build the engine again");
     info.generation.do_sample = get<bool>(generation, "do_sample");
     info.generation.temperature = get<double>(generation, "temperature");
     info.generation.top_k = token(generation, "top_k");

@@ -25,9 +25,17 @@ class ModelTest : public testing::Test {
   void SetUp() override {
     cache_ = fs::temp_directory_path() / ("ingot_model_test." + std::to_string(getpid()));
     fs::create_directories(cache_);
+    if (const char* own = std::getenv("INGOT_CACHE")) before_ = own;
     setenv("INGOT_CACHE", cache_.c_str(), 1);
   }
-  void TearDown() override { fs::remove_all(cache_); }
+  void TearDown() override {
+    fs::remove_all(cache_);
+    if (before_) {
+      setenv("INGOT_CACHE", before_->c_str(), 1);
+    } else {
+      unsetenv("INGOT_CACHE");
+    }
+  }
 
   static OpenOptions options(ComputeMode mode, std::int64_t batch = 4) {
     OpenOptions o;
@@ -58,6 +66,7 @@ class ModelTest : public testing::Test {
   }
 
   fs::path cache_;
+  std::optional<std::string> before_;
 };
 
 std::vector<std::int32_t> joined(std::vector<std::int32_t> a, const std::vector<std::int32_t>& b) {

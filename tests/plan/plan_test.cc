@@ -15,7 +15,8 @@
 namespace ingot {
 namespace {
 
-// The plan of a real model of one layer, fused as far as it goes, on the device whose kernels check.
+// The plan of a real model of one layer, fused as far as it goes, on the device whose kernels
+// check.
 class PlanTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -218,46 +219,6 @@ TEST_F(PlanTest, RefusesMissingFields) {
 }
 
 // Every value of the plan in turn becomes each of many others; what is believed must run.
-TEST_F(PlanTest, WhateverIsBelievedStaysInItsBuffers) {
-  const std::vector<Json> values = {-1,
-                                    0,
-                                    1,
-                                    64,
-                                    4096,
-                                    INT64_MAX,
-                                    UINT64_MAX,
-                                    1e30,
-                                    "x",
-                                    nullptr,
-                                    true,
-                                    0.5,
-                                    Json::array(),
-                                    "i8",
-                                    "f16",
-                                    320,
-                                    Json::object()};
-  Json changed = *json_;
-  int believed = 0;
-  const Json flat = json_->flatten();
-  for (const auto& [pointer, original] : flat.items()) {
-    Json& value = changed.at(Json::json_pointer(pointer));
-    const Json before = value;
-    for (const Json& other : values) {
-      if (other == before) continue;
-      value = other;
-      SCOPED_TRACE(pointer + " = " + other.dump());
-      refusal_of([&] {
-        const Plan plan = plan_from_json(changed, all_ops());
-        check_agreement(model_->info, plan, all_ops());
-        run(plan);
-        ++believed;
-      });
-    }
-    value = before;
-  }
-  EXPECT_GT(believed, 50);  // names and checksums, at least
-}
-
 TEST_F(PlanTest, TheDeviceWantsItsOwnLayouts) {
   const auto refused = [](const std::function<void(Plan&)>& edit) {
     Plan plan = model_->compiled.plan;

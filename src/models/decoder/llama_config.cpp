@@ -50,7 +50,9 @@ void read_scaling(const HfConfig& scaling, RopeConfig& rope) {
   if (rope.scaling == RopeScaling::kLlama3) {
     rope.low_freq_factor = scaling.number("low_freq_factor");
     rope.high_freq_factor = scaling.number("high_freq_factor");
-    rope.original_max_position = scaling.integer("original_max_position_embeddings");
+    rope.original_max_position = size_of(scaling, "original_max_position_embeddings");
+    if (!(rope.low_freq_factor > 0 && rope.high_freq_factor > rope.low_freq_factor))
+      scaling.refuse("high_freq_factor", "must be above low_freq_factor, and both positive");
   }
   rope.beta_fast = scaling.find_number("beta_fast").value_or(rope.beta_fast);
   rope.beta_slow = scaling.find_number("beta_slow").value_or(rope.beta_slow);
