@@ -41,8 +41,10 @@ void check_target(const Plan& plan, const DeviceInfo& device, const std::filesys
          path.string(), plan.target, device.target);
 }
 
-std::string gib(std::uint64_t bytes) {
-  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
+std::string size_text(std::uint64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (bytes < (std::uint64_t{1} << 30)) return fmt::format("{:.1f} MiB", value / (1 << 20));
+  return fmt::format("{:.2f} GiB", value / (1 << 30));
 }
 
 }  // namespace
@@ -71,9 +73,9 @@ PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& devic
          "[memory] {} needs {} (weights {}, activations {}, workspace {}, process {}) and {} for "
          "{} tokens of KV cache; the "
          "cap is {}. Raise --memory, lower --max-batch or --max-seq, or quantise with --quant",
-         info.name, gib(size.fixed), gib(needs.weights), gib(needs.activations),
-         gib(needs.workspace), gib(kProcessBytes), gib(needs.page), plan.page_tokens,
-         gib(size.cap));
+         info.name, size_text(size.fixed), size_text(needs.weights), size_text(needs.activations),
+         size_text(needs.workspace), size_text(kProcessBytes), size_text(needs.page),
+         plan.page_tokens, size_text(size.cap));
   return size;
 }
 
