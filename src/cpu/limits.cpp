@@ -103,8 +103,8 @@ double read_peak(ThreadPool& pool, std::span<const std::uint64_t> memory) {
         b += at[j + 1];
         c += at[j + 2];
         d += at[j + 3];
+        __builtin_prefetch(at + j + 256);  // every line, beside its loads
       }
-      __builtin_prefetch(at + 256);
     }
     a += b + c + d;
     sums[static_cast<std::size_t>(thread * kPadding)] = a[0] + a[1];

@@ -187,13 +187,14 @@ void run_panel(const Job& job, const Input& input, const ActTile& act, const std
   for (std::int64_t k = 0; k < input.k; k += input.plan.slice_k) {
     const std::int64_t slice = std::min<std::int64_t>(input.plan.slice_k, input.k - k);
     const std::int64_t slice_bytes = slice / 32 * bytes_per_k32;
-    job.kernels.expand({.format = &f,
-                        .compute = job.call.compute,
-                        .blocks = blocks,
-                        .k = slice,
-                        .row_scale = row_scale,
-                        .q = scratch.q,
-                        .scale = scratch.scale});
+    if (!input.plan.in_place || input.plan.slice_floats > 0)
+      job.kernels.expand({.format = &f,
+                          .compute = job.call.compute,
+                          .blocks = blocks,
+                          .k = slice,
+                          .row_scale = row_scale,
+                          .q = scratch.q,
+                          .scale = scratch.scale});
     const std::uint8_t* q = input.plan.in_place ? blocks : scratch.q;
     blocks += slice_bytes;
     const bool last = k + slice == input.k;
@@ -205,6 +206,7 @@ void run_panel(const Job& job, const Input& input, const ActTile& act, const std
                         .k_begin = k,
                         .k = slice,
                         .q = q,
+                        .in_place = input.plan.in_place,
                         .scale = scratch.scale,
                         .c = c,
                         .first = k == 0,

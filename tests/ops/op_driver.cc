@@ -16,6 +16,42 @@ namespace ingot {
 
 namespace {
 
+// How far a result may be off: |got - wanted| <= max * rms(wanted) + relative * |wanted| for each
+// number, and rms(got - wanted) <= rms * rms(wanted) for the whole.
+struct OpTolerance {
+  double relative = 0;
+  double max = 0;
+  double rms = 0;
+};
+// `dtype` is the activations'.
+OpTolerance op_tolerance(std::string_view op, ComputeMode mode, DType dtype,
+                         ActivationRounding rounding) {
+  // Rounding of the result, and of what a kernel keeps in its activation type on the way.
+  const double unit = dtype == DType::kF32 ? 6e-8 : dtype == DType::kF16 ? 4.9e-4 : 3.91e-3;
+  const bool moves_only = op == "split" || op == "gather_rows" || op == "cast" || op == "embed";
+  if (moves_only) return {.relative = unit, .max = 1e-30, .rms = 1e-30};
+  const bool native = mode == ComputeMode::kNative && dtype != DType::kF32;
+  if (op == "linear") {
+    // 8-bit activations: steps of max|x| / 127 in a group, about 0.8 % of a product's rms for
+    // normal numbers, five times that at most; a gate multiplies two such products.
+    if (rounding == ActivationRounding::kInt8)  // also where activations are kept in f32
+      return {.relative = 2 * unit, .max = 0.25, .rms = 0.03};
+    // Each product is off by at most 2^-9; sums of few terms have little to average over.
+    if (rounding == ActivationRounding::kBf16)
+      return {.relative = 2 * 3.91e-3, .max = 1.6e-2, .rms = 3.91e-3};
+    if (native) return {.relative = unit, .max = 2 * unit, .rms = unit / 2};
+    return {.relative = 1e-5, .max = 2e-5, .rms = 3e-6};
+  }
+  if (op == "attention") {
+    if (native) return {.relative = unit, .max = 6 * unit, .rms = unit};
+    return {.relative = 1e-5, .max = 2e-5, .rms = 3e-6};
+  }
+  // Element by element, or normalised by a sum. Angles of f32 positions are good to 1e-7 of 2 pi
+  // times the turns.
+  if (native) return {.relative = 1.01 * unit, .max = unit, .rms = unit / 2};
+  return {.relative = 2e-6, .max = 4e-6, .rms = 1e-6};
+}
+
 struct Comparison {
   bool good = true;
   std::string detail;
@@ -57,9 +93,9 @@ std::string_view mode_name(ComputeMode mode) {
 
 // The state after the call, seen by an attention that reads every page whole.
 void check_state(OpRun& run, OpOutcome& outcome) {
-  const Comparison c =
-      compare(run.read_state_on_device(), run.read_state_by_reference(),
-              op_tolerance("attention", run.mode(), run.activation_dtype(), false));
+  const Comparison c = compare(
+      run.read_state_on_device(), run.read_state_by_reference(),
+      op_tolerance("attention", run.mode(), run.activation_dtype(), ActivationRounding::kNone));
   outcome.max_error = std::max(outcome.max_error, c.max_error);
   outcome.rms_error = std::max(outcome.rms_error, c.rms_error);
   if (c.good) return;
@@ -75,7 +111,7 @@ void check_results(OpRun& run, const OpDef& op, OpOutcome& outcome) {
   for (std::size_t i = 0; i < first.size(); ++i) {
     const DType dtype = run.result_dtype(i);
     OpTolerance tolerance =
-        op_tolerance(op.name, run.mode(), run.activation_dtype(), run.has_quantised_weight());
+        op_tolerance(op.name, run.mode(), run.activation_dtype(), run.activation_rounding());
     const Comparison c = compare(run.result(i), run.wanted(i), tolerance);
     outcome.max_error = std::max(outcome.max_error, c.max_error);
     outcome.rms_error = std::max(outcome.rms_error, c.rms_error);
@@ -146,30 +182,6 @@ bool wanted(const std::string& only, std::string_view name) {
 }
 
 }  // namespace
-
-OpTolerance op_tolerance(std::string_view op, ComputeMode mode, DType dtype, bool quantised) {
-  // Rounding of the result, and of what a kernel keeps in its activation type on the way.
-  const double unit = dtype == DType::kF32 ? 6e-8 : dtype == DType::kF16 ? 4.9e-4 : 3.91e-3;
-  const bool moves_only = op == "split" || op == "gather_rows" || op == "cast" || op == "embed";
-  if (moves_only) return {.relative = unit, .max = 1e-30, .rms = 1e-30};
-  const bool native = mode == ComputeMode::kNative && dtype != DType::kF32;
-  if (op == "linear") {
-    // 8-bit activations: steps of max|x| / 127 in a group, about 0.8 % of a product's rms for
-    // normal numbers, five times that at most; a gate multiplies two such products.
-    if (mode == ComputeMode::kNative && quantised)  // also where activations are kept in f32
-      return {.relative = 2 * unit, .max = 0.25, .rms = 0.03};
-    if (native) return {.relative = unit, .max = 2 * unit, .rms = unit / 2};
-    return {.relative = 1e-5, .max = 2e-5, .rms = 3e-6};
-  }
-  if (op == "attention") {
-    if (native) return {.relative = unit, .max = 6 * unit, .rms = unit};
-    return {.relative = 1e-5, .max = 2e-5, .rms = 3e-6};
-  }
-  // Element by element, or normalised by a sum. Angles of f32 positions are good to 1e-7 of 2 pi
-  // times the turns.
-  if (native) return {.relative = 1.01 * unit, .max = unit, .rms = unit / 2};
-  return {.relative = 2e-6, .max = 4e-6, .rms = 1e-6};
-}
 
 std::string to_string(const OpOutcome& o) {
   const std::string_view status = o.status == OpStatus::kPassed    ? "ok     "

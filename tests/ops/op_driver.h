@@ -62,15 +62,4 @@ std::vector<OpTiming> bench_ops(Device& device, const OpCheckOptions& options);
 
 int run_op_driver(Device& device, const std::vector<std::string>& arguments);
 
-// How far a result may be off: |got - wanted| <= max * rms(wanted) + relative * |wanted| for each
-// number, and rms(got - wanted) <= rms * rms(wanted) for the whole.
-struct OpTolerance {
-  double relative = 0;
-  double max = 0;
-  double rms = 0;
-};
-// `dtype` is the activations'; `quantised` for a matrix in a format that is no plain dtype (a
-// native kernel may then quantise activations to 8 bits).
-OpTolerance op_tolerance(std::string_view op, ComputeMode mode, DType dtype, bool quantised);
-
 }  // namespace ingot

@@ -200,6 +200,14 @@ OpRun::OpRun(Device& device, const OpDef& op, const OpRunSpec& spec)
 
 OpRun::~OpRun() = default;
 
+// Formats that are no plain dtype allow 8 bits. Tiers with BF16 instructions say so in their name.
+ActivationRounding OpRun::activation_rounding() const {
+  if (!spec_.format || spec_.mode != ComputeMode::kNative) return ActivationRounding::kNone;
+  if (!spec_.format->exact_dtype) return ActivationRounding::kInt8;
+  const bool bf16 = spec_.format->name == "bf16" && kernel_name().ends_with("_bf16");
+  return bf16 ? ActivationRounding::kBf16 : ActivationRounding::kNone;
+}
+
 std::string OpRun::kernel_name() const {
   return std::string(kernel_->name());
 }

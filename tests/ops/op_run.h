@@ -13,6 +13,9 @@
 // One sample call of one op on one device: the driver's working part.
 namespace ingot {
 
+// What a native kernel may do to the activations that it multiplies with a matrix.
+enum class ActivationRounding { kNone, kBf16, kInt8 };
+
 struct OpRunSpec {
   const OpCase* sample = nullptr;
   ComputeMode mode = ComputeMode::kNative;
@@ -43,7 +46,7 @@ class OpRun {
   std::string kernel_name() const;
   ComputeMode mode() const { return spec_.mode; }
   DType activation_dtype() const { return device_.activation_dtype(spec_.mode); }
-  bool has_quantised_weight() const { return spec_.format && !spec_.format->exact_dtype; }
+  ActivationRounding activation_rounding() const;
 
   void run_reference();
   // Results are filled with NaNs before. `shared`: (operand, result) pairs in one memory.

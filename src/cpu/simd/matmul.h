@@ -26,7 +26,7 @@ struct MatmulPlan {
   int value_bytes;   // of one quantised activation
   int slice_bytes;   // of an expanded slice's values, 32 rows x slice_k, a multiple of 64
   int slice_floats;  // of its scales and minimums, a multiple of 16
-  bool in_place;     // tiles read the values where they lie; `expand` makes only scales
+  bool in_place;     // tiles read the values where they lie; `expand` makes only scales, if any
 };
 
 // The activations of one tile of tokens, quantised by this tier for one format; only the tier reads
@@ -79,7 +79,8 @@ struct TileCall {
   ActTile act;
   int64_t k_begin;   // of the slice
   int64_t k;         // of the slice
-  const uint8_t* q;  // expanded, or with in_place the packed blocks
+  const uint8_t* q;  // expanded, or the packed blocks
+  bool in_place;     // of the plan
   const float* scale;
   float* c;                // [tokens][32], 64-byte aligned; partial sums, of the tier's choice
   bool first;              // the slice starts the sums

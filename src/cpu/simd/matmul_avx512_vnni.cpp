@@ -1,5 +1,6 @@
 // The AVX-512 tier with VNNI: integer weights, as unsigned bytes, by vpdpbusd.
 #include "cpu/simd/matmul_avx512.h"
+#include "cpu/simd/stream_avx512.h"
 #include "cpu/simd/tile_avx512.h"
 
 namespace ingot::cpu {
@@ -13,9 +14,34 @@ bool floats(const PackedFormat& f, Compute compute) {
 bool in_place(const PackedFormat& f) {
   return f.kind == PackedKind::kInt8 || f.kind == PackedKind::kQ8_0;
 }
+// Few tokens read them where they lie, scales as well.
+StreamTile stream(PackedKind kind, int tokens) {
+  switch (kind) {
+    case PackedKind::kQ8_0:
+      return stream_tiles<PackedKind::kQ8_0>(tokens);
+    case PackedKind::kInt4:
+      return stream_tiles<PackedKind::kInt4>(tokens);
+    case PackedKind::kQ4_0:
+      return stream_tiles<PackedKind::kQ4_0>(tokens);
+    case PackedKind::kQ4_1:
+      return stream_tiles<PackedKind::kQ4_1>(tokens);
+    case PackedKind::kIq4Nl:
+      return stream_tiles<PackedKind::kIq4Nl>(tokens);
+    default:
+      return nullptr;
+  }
+}
+constexpr int kStreamTokens = 4;
 
 MatmulPlan plan(const PackedFormat& f, Compute compute, int64_t tokens) {
   if (floats(f, compute)) return plan_floats_avx512(f, tokens);
+  if (tokens <= kStreamTokens && stream(f.kind, 1) != nullptr)
+    return {.tile_tokens = kStreamTokens,
+            .slice_k = 512,  // as far as the prefetch runs ahead
+            .value_bytes = 1,
+            .slice_bytes = 0,
+            .slice_floats = 0,
+            .in_place = true};
   // Short slices for few tokens: loading and arithmetic alternate in L1 and memory never rests.
   // Long ones for many: the sums of a tile stay in L1 meanwhile.
   const int slice_k = tokens <= kFewTiles * kTokens512 ? 512 : 2048;
@@ -36,24 +62,9 @@ void quantise(const QuantiseCall& call) {
 inline __m512i load(const void* p) {
   return _mm512_load_si512(p);
 }
-inline __m512 half16(const void* p) {
-  return _mm512_cvtph_ps(_mm256_load_si256(static_cast<const __m256i*>(p)));
-}
 
 constexpr int header_bytes(PackedKind kind) {
   return kind == PackedKind::kQ4_1 ? 128 : 64;
-}
-
-// The table of quant/iq4_nl.cpp, plus 128.
-inline __m512i iq4_values(__m512i nibbles) {
-  const __m128i table =
-      _mm_setr_epi8(1, 24, 45, 63, 79, 93, 106, 118, -127, -115, -103, -90, -75, -59, -39, -15);
-  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), nibbles);
-}
-template <PackedKind K>
-inline __m512i nibbles(__m512i v, bool high) {
-  const __m512i n = _mm512_and_si512(high ? _mm512_srli_epi16(v, 4) : v, _mm512_set1_epi8(15));
-  return K == PackedKind::kIq4Nl ? iq4_values(n) : n;
 }
 
 // Scales (and nibbles) of the formats with loaders of their own; the others go through those of the
@@ -142,6 +153,8 @@ Tile integer_tile(PackedKind kind, int tokens) {
 void tile(const TileCall& call) {
   const PackedFormat& f = *call.format;
   if (floats(f, call.compute)) return tile_floats_avx512(call);
+  if (call.in_place && call.act.tokens <= kStreamTokens)
+    if (const StreamTile run = stream(f.kind, call.act.tokens)) return run(call);
   const Tile run = integer_tile(f.kind, call.act.tokens);
   if (f.group == 0)
     return tile_rows(call, stream_of(call, call.q, 32 * kPanelRows, call.k / 32), run);
