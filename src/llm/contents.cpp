@@ -26,13 +26,18 @@ ModelContents contents_of_engine(const std::string& path) {
   ModelContents c;
   c.info = engine_info_from_json(part("info"));
   c.plan = plan_from_json(part("plan"), all_ops());
-  c.graph = part("graph").get<std::string>();
-  for (const Json& p : part("passes"))
-    c.passes.push_back({.name = p.value("name", ""),
-                        .purpose = {},
-                        .changed = p.value("changed", false),
-                        .skipped = p.value("skipped", false),
-                        .nodes = p.value("nodes", 0)});
+  check_agreement(c.info, c.plan, all_ops());
+  try {
+    c.graph = part("graph").get<std::string>();
+    for (const Json& p : part("passes"))
+      c.passes.push_back({.name = p.value("name", ""),
+                          .purpose = {},
+                          .changed = p.value("changed", false),
+                          .skipped = p.value("skipped", false),
+                          .nodes = p.value("nodes", 0)});
+  } catch (const nlohmann::json::exception& e) {
+    fail(ErrorCode::kBadInput, "[engine.manifest] {}: {}; build the engine again", path, e.what());
+  }
   return c;
 }
 

@@ -23,7 +23,8 @@ std::vector<ValueType> infer(const Attrs& attrs, std::span<const ValueType> type
   in.want(state.kv_heads == a.kv_heads && state.head_dim == a.head_dim,
           "{} heads of {} on a state of {} heads of {}", a.kv_heads, a.head_dim, state.kv_heads,
           state.head_dim);
-  in.want(a.window >= 0 && (state.window == 0 || (a.window > 0 && a.window <= state.window)),
+  in.want(a.window >= 0 && a.window <= INT32_MAX &&
+              (state.window == 0 || (a.window > 0 && a.window <= state.window)),
           "window {} on a state that keeps {}", a.window, state.window);
   in.want(a.softcap >= 0, "softcap is negative or no number");
   const Dim sequences = in.integers(2, 1).dims[0];

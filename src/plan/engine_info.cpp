@@ -84,6 +84,7 @@ EngineInfo engine_info_from_json(const Json& json) {
     info.max_seq = count("max_seq", 1, INT32_MAX);
     info.max_batch = count("max_batch", 1, INT32_MAX);
     info.rope_long_from = count("rope_long_from", 0, INT64_MAX);
+    if (!json.at("end_ids").is_array()) bad("end_ids is " + dump_json(json.at("end_ids")));
     for (const Json& id : json.at("end_ids"))
       info.end_ids.push_back(integer<std::int32_t>(id, "end_ids", 0, INT32_MAX));
     info.bos_id = token(json, "bos_id");

@@ -73,7 +73,7 @@ struct Plan {
   // Steps from here on form the head: they depend on the wanted rows, and run once for every slice
   // of R rows.
   std::int64_t head_begin = 0;
-  PlanOperand logits;                 // f32[R, vocab]
+  PlanOperand logits;                 // f32[R, vocab]; f32[T, vocab] when no pass selected rows
   std::uint64_t arena_bytes = 0;      // activations and inputs, at the maxima
   std::uint64_t workspace_bytes = 0;  // the largest of any kernel
   std::uint64_t weight_bytes() const;
@@ -87,12 +87,13 @@ Json to_json(const Plan& plan);
 Plan plan_from_json(const Json& json, OpTable ops);
 
 // Throws Error{kBadInput} unless kernels that do what their ops say stay inside their buffers:
-// offsets and indices inside their tables, results of the types that the ops infer, index operands
-// the step's own inputs, which no step overwrites.
+// offsets and indices inside their tables, operands what a step before them left or a table holds,
+// results of the types that the ops infer, index operands the step's own inputs, which no step
+// overwrites.
 void check_plan(const Plan& plan, OpTable ops);
 
-// The same for what the runtime takes from an engine's description: vocabulary, longest sequence,
-// rows of the rope table.
+// The same for what the runtime takes from an engine's description: vocabulary, sequences of a
+// step, longest sequence, rows of the rope table.
 void check_agreement(const EngineInfo& info, const Plan& plan, OpTable ops);
 
 }  // namespace ingot

@@ -34,6 +34,12 @@ std::int64_t integer(const Json& j) {
   return static_cast<std::int64_t>(bits);
 }
 
+// A loop over anything else would run as well: over nothing, or over the value itself.
+const Json& list(const Json& j) {
+  if (!j.is_array()) bad("a value is no list: " + dump_json(j));
+  return j;
+}
+
 // Bounds under which sizes at the maxima cannot overflow.
 constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxScale = 1 << 20;
@@ -44,6 +50,7 @@ Dim dim_from_json(const Json& j) {
     if (number < 0 || number > kMaxNumber) bad("a dimension of absurd size");
     return Dim(number);
   }
+  if (list(j).size() != 3) bad("a dimension is " + dump_json(j));
   const auto name = j.at(0).get<std::string>();
   for (std::size_t s = 1; s < std::size(kSymbolNames); ++s) {
     if (kSymbolNames[s] != name) continue;
@@ -76,7 +83,7 @@ StateSpec state_from_json(const Json& j) {
                     .dtype = dtype_from(j.at("dtype")),
                     .window = integer(j.at("window"))};
   if (s.kv_heads < 1 || s.kv_heads > kMaxScale || s.head_dim < 1 || s.head_dim > kMaxScale ||
-      s.window < 0)
+      s.window < 0 || s.window > INT32_MAX)
     bad("a state of absurd size");
   return s;
 }
@@ -93,7 +100,7 @@ Json type_to_json(const ValueType& t) {
 ValueType type_from_json(const Json& j) {
   ValueType t;
   t.dtype = dtype_from(j.at("dtype"));
-  for (const Json& d : j.at("dims")) t.dims.push_back(dim_from_json(d));
+  for (const Json& d : list(j.at("dims"))) t.dims.push_back(dim_from_json(d));
   if (t.dims.size() > Shape::kMaxRank) bad("a tensor of more than four dimensions");
   if (j.contains("format")) {
     const auto name = j["format"].get<std::string>();
@@ -111,14 +118,15 @@ Json attrs_to_json(const Attrs& attrs) {
   return j;
 }
 
-std::vector<std::int64_t> integers(const Json& list) {
+std::vector<std::int64_t> integers(const Json& j) {
   std::vector<std::int64_t> values;
-  for (const Json& v : list) values.push_back(integer(v));
+  for (const Json& v : list(j)) values.push_back(integer(v));
   return values;
 }
 
 Attrs attrs_from_json(const Json& j) {
   Attrs attrs;
+  if (!j.is_object()) bad("attributes are " + dump_json(j));
   for (const auto& [name, v] : j.items()) {
     if (v.is_boolean()) {
       attrs.set(name, v.get<bool>());
@@ -198,8 +206,9 @@ Json list_to_json(const std::vector<T>& items, F&& convert) {
 
 void read_plan(const Json& j, Plan& plan) {
   plan.target = j.at("target").get<std::string>();
-  plan.mode =
-      j.at("compute").get<std::string>() == "f32" ? ComputeMode::kF32 : ComputeMode::kNative;
+  const auto compute = j.at("compute").get<std::string>();
+  if (compute != "f32" && compute != "native") bad("unknown arithmetic " + compute);
+  plan.mode = compute == "f32" ? ComputeMode::kF32 : ComputeMode::kNative;
   for (std::size_t s = 1; s < std::size(kSymbolNames); ++s) {
     const auto bound = integer(j.at("max").at(std::string(kSymbolNames[s])));
     if (bound < 1 || bound > (std::int64_t{1} << 31)) bad("a bound outside 1 to 2^31");
@@ -209,20 +218,20 @@ void read_plan(const Json& j, Plan& plan) {
   if (plan.page_tokens < 1 || plan.page_tokens > 65536) bad("pages of absurd size");
   plan.arena_bytes = bits_of(j.at("arena_bytes"));
   plan.workspace_bytes = bits_of(j.at("workspace_bytes"));
-  for (const Json& w : j.at("weights")) plan.weights.push_back(weight_from_json(w));
-  for (const Json& s : j.at("states"))
+  for (const Json& w : list(j.at("weights"))) plan.weights.push_back(weight_from_json(w));
+  for (const Json& s : list(j.at("states")))
     plan.states.push_back({s.at("name").get<std::string>(), state_from_json(s.at("spec"))});
-  for (const Json& i : j.at("inputs")) {
+  for (const Json& i : list(j.at("inputs"))) {
     const PlanOperand o = operand_from_json(i.at("operand"));
     if (o.place != Place::kArena) bad("an input outside the arena");
     plan.inputs.push_back({i.at("name").get<std::string>(), o.type, o.at});
   }
-  for (const Json& s : j.at("steps")) {
+  for (const Json& s : list(j.at("steps"))) {
     PlanStep step;
     step.op = s.at("op").get<std::string>();
     step.attrs = attrs_from_json(s.at("attrs"));
-    for (const Json& o : s.at("operands")) step.operands.push_back(operand_from_json(o));
-    for (const Json& o : s.at("results")) step.results.push_back(operand_from_json(o));
+    for (const Json& o : list(s.at("operands"))) step.operands.push_back(operand_from_json(o));
+    for (const Json& o : list(s.at("results"))) step.results.push_back(operand_from_json(o));
     step.kernel = s.at("kernel").get<std::string>();
     plan.steps.push_back(std::move(step));
   }

@@ -75,7 +75,10 @@ Executor::Executor(const Plan& plan, Device& device, std::span<const std::byte> 
         device.page_bytes(state.spec, plan.page_tokens) * static_cast<std::size_t>(kv_pages_),
         state.name));
   bind(std::move(kernels));
-  host_logits_.resize(static_cast<std::size_t>(plan.max[Symbol::kRows] * vocab_));
+  // R, but no more than there are logits of.
+  slice_rows_ = static_cast<std::size_t>(
+      std::min(plan.max[Symbol::kRows], plan.logits.type.dims[0].at(plan.max)));
+  host_logits_.resize(slice_rows_ * static_cast<std::size_t>(vocab_));
 }
 
 Executor::~Executor() = default;
@@ -102,22 +105,23 @@ std::byte* Executor::address(const PlanOperand& operand) const {
   return nullptr;
 }
 
-void Executor::upload_input(std::string_view name, std::span<const std::int32_t> values) {
+void Executor::upload_input(std::string_view name, std::span<const std::int32_t> values,
+                            const DimValues& dims) {
   const auto input = std::find_if(plan_.inputs.begin(), plan_.inputs.end(),
                                   [&](const PlanInput& i) { return i.name == name; });
   if (input == plan_.inputs.end()) return;  // a graph that does not read it
-  check(values.size_bytes() <= input->type.bytes_at(plan_.max), "a step larger than its plan");
+  check(values.size_bytes() == input->type.bytes_at(dims), "arrays of one step agree");
   device_.copy_in(arena_->data() + input->offset, std::as_bytes(values), *stream_);
 }
 
-void Executor::upload(const Batch& batch) {
-  upload_input("ids", batch.ids);
-  upload_input("positions", batch.positions);
-  upload_input("slots", batch.slots);
-  upload_input("rope_row", batch.rope_row);
-  upload_input("query_start", batch.query_start);
-  upload_input("context_len", batch.context_len);
-  upload_input("block_table", batch.block_table);
+void Executor::upload(const Batch& batch, const DimValues& dims) {
+  upload_input("ids", batch.ids, dims);
+  upload_input("positions", batch.positions, dims);
+  upload_input("slots", batch.slots, dims);
+  upload_input("rope_row", batch.rope_row, dims);
+  upload_input("query_start", batch.query_start, dims);
+  upload_input("context_len", batch.context_len, dims);
+  upload_input("block_table", batch.block_table, dims);
 }
 
 void Executor::run_steps(std::size_t begin, std::size_t end, const DimValues& dims) {
@@ -137,25 +141,43 @@ void Executor::run(const Batch& batch, const LogitSink& sink) {
   dims[Symbol::kSequences] = batch.sequences();
   dims[Symbol::kPages] = batch.pages;
   for (const Symbol s : {Symbol::kTokens, Symbol::kSequences, Symbol::kPages})
-    check(dims[s] >= 1 && dims[s] <= plan_.max[s], "a step outside its plan");
-  upload(batch);
+    if (dims[s] < 1 || dims[s] > plan_.max[s])
+      fail(ErrorCode::kRequest,
+           "[executor.step] {} tokens of {} sequences with {} pages each; the engine was built for "
+           "1 to {}, {} and {}; ask for less at once or build it with larger limits",
+           batch.tokens(), batch.sequences(), batch.pages, plan_.max[Symbol::kTokens],
+           plan_.max[Symbol::kSequences], plan_.max[Symbol::kPages]);
+  upload(batch, dims);
   const auto head = static_cast<std::size_t>(plan_.head_begin);
   run_steps(0, head, dims);
 
-  const auto wanted = static_cast<std::int64_t>(batch.rows.size());
-  for (std::int64_t first = 0; first < wanted; first += plan_.max[Symbol::kRows]) {
-    const std::int64_t count = std::min(plan_.max[Symbol::kRows], wanted - first);
-    dims[Symbol::kRows] = count;
-    upload_input("rows",
-                 std::span(batch.rows)
-                     .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
+  for (std::size_t first = 0; first < batch.rows.size(); first += slice_rows_) {
+    const std::span rows =
+        std::span(batch.rows).subspan(first, std::min(slice_rows_, batch.rows.size() - first));
+    dims[Symbol::kRows] = static_cast<std::int64_t>(rows.size());
+    upload_input("rows", rows, dims);
     run_steps(head, steps_.size(), dims);
-    const auto values = std::span(host_logits_).first(static_cast<std::size_t>(count * vocab_));
-    device_.copy_out(std::as_writable_bytes(values), address(plan_.logits), *stream_);
-    stream_->synchronize();
-    if (sink) sink(first, count, values);
+    const std::span<const float> logits = fetch_logits(rows);
+    if (sink) sink(static_cast<std::int64_t>(first), dims[Symbol::kRows], logits);
   }
-  if (wanted == 0) stream_->synchronize();
+  if (batch.rows.empty()) stream_->synchronize();
+}
+
+std::span<const float> Executor::fetch_logits(std::span<const std::int32_t> rows) {
+  const auto columns = static_cast<std::size_t>(vocab_);
+  const std::span<float> values = std::span(host_logits_).first(rows.size() * columns);
+  const std::byte* logits = address(plan_.logits);
+  if (plan_.logits.type.dims[0] == Dim(Symbol::kRows)) {
+    device_.copy_out(std::as_writable_bytes(values), logits, *stream_);
+  } else {  // of every token of the step
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto row = values.subspan(i * columns, columns);
+      device_.copy_out(std::as_writable_bytes(row),
+                       logits + static_cast<std::size_t>(rows[i]) * row.size_bytes(), *stream_);
+    }
+  }
+  stream_->synchronize();
+  return values;
 }
 
 std::uint64_t Executor::arena_bytes() const {

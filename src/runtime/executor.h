@@ -43,7 +43,8 @@ class Executor {
   // the call.
   using LogitSink =
       std::function<void(std::int64_t first, std::int64_t count, std::span<const float> logits)>;
-  // One step. The head runs in slices of the plan's R rows. Throws Error{kDevice}.
+  // One step. The head runs in slices of the plan's R rows. Throws Error{kRequest} for a step that
+  // is empty or larger than the plan, Error{kDevice}.
   void run(const Batch& batch, const LogitSink& sink);
 
   const Plan& plan() const { return plan_; }
@@ -59,14 +60,17 @@ class Executor {
   struct Step;
   void bind(PreparedKernels kernels);
   std::byte* address(const PlanOperand& operand) const;
-  void upload(const Batch& batch);
-  void upload_input(std::string_view name, std::span<const std::int32_t> values);
+  void upload(const Batch& batch, const DimValues& dims);
+  void upload_input(std::string_view name, std::span<const std::int32_t> values,
+                    const DimValues& dims);
   void run_steps(std::size_t begin, std::size_t end, const DimValues& dims);
+  std::span<const float> fetch_logits(std::span<const std::int32_t> rows);
 
   const Plan& plan_;
   Device& device_;
   std::int64_t kv_pages_;
   std::int64_t vocab_ = 0;
+  std::size_t slice_rows_ = 0;  // rows of logits that come out at once
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Buffer> weights_;
   std::unique_ptr<Buffer> arena_;

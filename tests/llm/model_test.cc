@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "formats/npy.h"
+#include "llm/contents.h"
+#include "plan/engine_file.h"
 
 #include <gtest/gtest.h>
 
@@ -190,6 +192,40 @@ TEST_F(ModelTest, RefusesWhatCannotRun) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::kDoesNotFit);
+  }
+}
+
+// Checksums keep nobody out who writes a manifest: whatever it holds, it is read or refused.
+TEST_F(ModelTest, ManifestsThatLieAreRefused) {
+  const OpenOptions o = options(ComputeMode::kNative);
+  const auto model = Model::open(kModels / "llama", o);
+  const fs::path path = cache_ / "lies.ingot";
+  int refused = 0;
+  const auto try_manifest = [&](const Json& manifest) {
+    EngineWriter writer(path);
+    writer.commit(manifest);
+    try {
+      read_contents(path, model->device(), o);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::kBadInput) << e.message();
+      ++refused;
+    }
+  };
+  const Json& whole = model->file().manifest();
+  try_manifest(whole);
+  EXPECT_EQ(refused, 0);
+  for (const char* key : {"info", "plan", "graph", "passes"}) {
+    SCOPED_TRACE(key);
+    const int before = refused;
+    for (const Json& value : {Json(nullptr), Json(7), Json("x"), Json{1, 2}, Json{{"a", 1}}}) {
+      Json lies = whole;
+      lies[key] = value;
+      try_manifest(lies);
+    }
+    Json less = whole;
+    less.erase(key);
+    try_manifest(less);
+    EXPECT_GE(refused - before, 5);
   }
 }
 

@@ -114,6 +114,10 @@ std::vector<std::byte> random_rows(const WeightFormat& format, std::int64_t rows
   return bytes;
 }
 
+bool has_encoding(DType dtype) {
+  return (is_float(dtype) && dtype != DType::kE5M2) || dtype == DType::kI32;
+}
+
 std::vector<std::byte> encode(const RefTensor& tensor, DType dtype) {
   const std::size_t count = is_float(dtype) ? tensor.f.size() : tensor.i.size();
   std::vector<std::byte> bytes(count * dtype_bytes(dtype));

@@ -32,7 +32,8 @@ bool fits_format(const OpCase& sample, const WeightFormat& format);
 std::vector<std::byte> random_rows(const WeightFormat& format, std::int64_t rows, std::int64_t k,
                                    std::mt19937& random);
 
-// Numbers as memory of `dtype`, and back.
+// Numbers as memory of `dtype`, and back; integers have the one dtype of indices.
+bool has_encoding(DType dtype);
 std::vector<std::byte> encode(const RefTensor& tensor, DType dtype);
 std::vector<float> decode(std::span<const std::byte> bytes, DType dtype);
 

@@ -1,6 +1,7 @@
 #include "tests/ops/reference_device.h"
 
 #include "base/check.h"
+#include "base/error.h"
 #include "ops/ops.h"
 #include "ops/reference/compose.h"
 #include "ops/reference/evaluate.h"
@@ -141,6 +142,10 @@ class ReferenceDevice final : public Device {
     null_->unpack_weight(layout, format, shape, packed, rows);
   }
   KernelOrReason find_kernel(const OpCall& call, CodeStore&) const override {
+    for (const auto& types : {call.operands, call.results})
+      for (const ValueType& type : types)
+        if (!has_encoding(type.dtype) || (type.state != StateSpec{} && !is_float(type.dtype)))
+          return fmt::format("{} of {}", call.op, to_string(type));
     return std::make_unique<ReferenceKernel>(call);
   }
   std::unique_ptr<Buffer> allocate(std::size_t bytes, std::string_view purpose) override {

@@ -1,38 +1,30 @@
 #include "plan/plan.h"
 
 #include "base/error.h"
-#include "builder/build_engine.h"
+#include "cpu/device.h"
 #include "ops/ops.h"
-#include "runtime/executor.h"
+#include "passes/pass.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/builder/edited_checkpoint.h"
-#include "tests/ops/reference_device.h"
+#include "tests/plan/tiny_engine.h"
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 namespace ingot {
 namespace {
 
-// The plan of a real model of one layer, fused as far as it goes, on the device whose kernels
-// check.
 class PlanTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    test::EditedCheckpoint edited(std::string(INGOT_FIXTURES) + "/models/llama");
-    edited.config()["num_hidden_layers"] = 1;
-    std::erase_if(edited.tensors,
-                  [](const auto& t) { return t.first.find("layers.1.") != std::string::npos; });
-    const Checkpoint c = open_checkpoint(edited.save());
-    device_ = make_reference_device().release();
-    model_ = new BuiltModel(compile_checkpoint(c, *device_, {.max_batch = 2, .max_tokens = 8}));
-    json_ = new Json(to_json(model_->compiled.plan));
+    tiny_ = new test::TinyEngine(INGOT_FIXTURES);
+    json_ = new Json(to_json(tiny_->model.compiled.plan));
   }
   static void TearDownTestSuite() {
     delete json_;
-    delete model_;
-    delete device_;
+    delete tiny_;
   }
 
   static std::string refusal_of(const std::function<void()>& act) {
@@ -60,46 +52,23 @@ class PlanTest : public testing::Test {
     throw std::runtime_error("no such step");
   }
 
-  // One step of two sequences on a plan that was believed: whatever it computes, it must not leave
-  // its buffers (what AddressSanitizer and the kernels' own checks would see).
-  static void run(const Plan& plan) {
-    constexpr std::uint64_t kSmall = 16 << 20;
-    if (plan.arena_bytes > kSmall || plan.weight_bytes() > kSmall) return;
-    PreparedKernels kernels = prepare_kernels(plan, *device_, {});
-    if (kernels.workspace_bytes > kSmall) return;
-    // Shared and aligned as a mapping is.
-    auto weights = device_->allocate(plan.weight_bytes(), "weights");
-    Executor executor(plan, *device_, {weights->data(), weights->bytes()}, std::move(kernels),
-                      {.kv_pages = 4, .progress = {}});
-    const auto page = static_cast<std::int32_t>(plan.page_tokens);
-    const Batch batch{.ids = {319, 0, 5},
-                      .positions = {0, 1, 0},
-                      .slots = {3 * page, 3 * page + 1, 2 * page},
-                      .rope_row = {0, 0, 0},
-                      .query_start = {0, 2, 3},
-                      .context_len = {2, 1},
-                      .block_table = {3, 2},
-                      .pages = 1,
-                      .rows = {1, 2}};
-    executor.run(batch, [](std::int64_t, std::int64_t, std::span<const float>) {});
-  }
+  static const BuiltModel& model() { return tiny_->model; }
 
-  static Device* device_;
-  static BuiltModel* model_;
+  static test::TinyEngine* tiny_;
   static Json* json_;
 };
 
-Device* PlanTest::device_ = nullptr;
-BuiltModel* PlanTest::model_ = nullptr;
+test::TinyEngine* PlanTest::tiny_ = nullptr;
 Json* PlanTest::json_ = nullptr;
 
 TEST_F(PlanTest, RoundTripsThroughJson) {
   const Plan plan = plan_from_json(*json_, all_ops());
   EXPECT_EQ(to_json(plan), *json_);
-  EXPECT_EQ(plan.steps.size(), model_->compiled.plan.steps.size());
-  EXPECT_EQ(plan.logits.type, model_->compiled.plan.logits.type);
-  EXPECT_NO_THROW(check_agreement(model_->info, plan, all_ops()));
-  run(plan);
+  EXPECT_EQ(plan.steps.size(), model().compiled.plan.steps.size());
+  EXPECT_EQ(plan.logits.type, model().compiled.plan.logits.type);
+  EXPECT_NO_THROW(check_agreement(model().info, plan, all_ops()));
+  EXPECT_EQ(test::run_small_step(plan, *tiny_->device, tiny_->weight_bytes()).size(),
+            3u * test::TinyEngine::kVocab);
 }
 
 TEST_F(PlanTest, RefusesPlacesOutsideTheirTables) {
@@ -180,10 +149,57 @@ TEST_F(PlanTest, RefusesIndicesThatAreNotTheStepsOwn) {
             "");
 }
 
+TEST_F(PlanTest, RefusesStepsThatHarmEachOther) {
+  const auto results = [](Json& p, std::string_view op) -> Json& { return step(p, op)["results"]; };
+  // What was never written, written as another type, or written over since.
+  EXPECT_NE(refusal([](Json& p) { p["steps"].erase(0); }), "");
+  EXPECT_NE(refusal([](Json& p) { std::swap(p["steps"][1], p["steps"][2]); }), "");
+  const auto moved = [&](Json& p, std::int64_t qkv_behind) {
+    const std::int64_t residual = p["arena_bytes"].get<std::int64_t>();
+    p["arena_bytes"] = residual + (1 << 16);
+    results(p, "embed")[0]["at"] = residual;
+    step(p, "rms_norm")["operands"][0]["at"] = residual;
+    for (Json& s : p["steps"])
+      if (s["op"] == "linear" && s["operands"].size() == 3) {
+        s["operands"][2]["at"] = residual;
+        break;
+      }
+    results(p, "linear")[0]["at"] = residual + qkv_behind;
+    step(p, "rope_kv_append")["operands"][0]["at"] = residual + qkv_behind;
+  };
+  EXPECT_EQ(refusal([&](Json& p) { moved(p, 1 << 15); }), "");
+  EXPECT_THAT(refusal([&](Json& p) { moved(p, 64); }), testing::HasSubstr("no step before it"));
+  // A matmul that writes where it reads.
+  EXPECT_NE(refusal([&](Json& p) {
+              results(p, "linear")[0]["at"] = step(p, "linear")["operands"][0]["at"];
+            }),
+            "");
+  // Rows that are not there before the head.
+  EXPECT_NE(refusal([](Json& p) { p["head_begin"] = p["steps"].size(); }), "");
+  // A head that spoils what it needs for the next slice of rows.
+  EXPECT_NE(refusal([&](Json& p) {
+              results(p, "gather_rows")[0]["at"] = step(p, "gather_rows")["operands"][0]["at"];
+            }),
+            "");
+  EXPECT_NE(refusal([](Json& p) { p["logits"]["at"] = step(p, "embed")["results"][0]["at"]; }), "");
+}
+
+TEST_F(PlanTest, RefusesOperandsThatAreNotWhatTheirTablesSay) {
+  const auto state = [](Json& p) -> Json& { return step(p, "attention")["operands"][4]; };
+  EXPECT_NE(refusal([&](Json& p) { state(p)["type"]["dtype"] = "f32"; }), "");
+  EXPECT_NE(refusal([&](Json& p) { p["states"][0]["spec"]["dtype"] = "i32"; }), "");
+  EXPECT_NE(refusal([&](Json& p) { step(p, "linear")["operands"][1]["type"]["dtype"] = "i8"; }),
+            "");
+  EXPECT_NE(refusal([&](Json& p) { step(p, "linear")["operands"][1]["type"]["format"] = "q8_0"; }),
+            "");
+}
+
 TEST_F(PlanTest, RefusesAbsurdSizes) {
   for (const Json& bound : {Json(0), Json(-1), Json(std::int64_t{1} << 40), Json(UINT64_MAX)})
     for (const char* symbol : {"T", "S", "R", "P"})
       EXPECT_NE(refusal([&](Json& p) { p["max"][symbol] = bound; }), "") << symbol << bound;
+  EXPECT_NE(refusal([](Json& p) { p["max"]["T"] = 1; }), "") << "fewer tokens than sequences";
+  EXPECT_NE(refusal([](Json& p) { p["compute"] = "f16"; }), "");
   EXPECT_NE(refusal([](Json& p) { p["arena_bytes"] = UINT64_MAX; }), "");
   EXPECT_NE(refusal([](Json& p) { p["arena_bytes"] = 64; }), "");
   EXPECT_NE(refusal([](Json& p) { p["page_tokens"] = 0; }), "");
@@ -208,6 +224,72 @@ TEST_F(PlanTest, RefusesAbsurdSizes) {
         << dim;
 }
 
+// Larger than the plan's buffers, or nothing at all: refused, and the executor goes on.
+TEST_F(PlanTest, StepsLargerThanThePlanAreRefused) {
+  Plan plan = model().compiled.plan;
+  plan.max[Symbol::kTokens] = 3;
+  Executor executor(plan, *tiny_->device, tiny_->weight_bytes(),
+                    prepare_kernels(plan, *tiny_->device, {}), {.kv_pages = 4, .progress = {}});
+  const Batch fits = test::small_step(plan.page_tokens);
+  const auto refused = [&](const std::function<void(Batch&)>& edit) {
+    Batch batch = fits;
+    edit(batch);
+    try {
+      executor.run(batch, {});
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::kRequest) << e.message();
+      EXPECT_NE(e.message().find("built for 1 to 3, 2 and"), std::string::npos) << e.message();
+      return true;
+    }
+    return false;
+  };
+  EXPECT_FALSE(refused([](Batch&) {}));
+  EXPECT_TRUE(refused([](Batch& b) { b = {}; }));
+  EXPECT_TRUE(refused([](Batch& b) { b.pages = 1000; }));
+  EXPECT_TRUE(refused([](Batch& b) {
+    for (auto* per_token : {&b.ids, &b.positions, &b.slots, &b.rope_row}) per_token->push_back(0);
+    b.query_start.back() += 1;
+  }));
+  EXPECT_TRUE(refused([](Batch& b) {
+    b.query_start.push_back(3);
+    b.context_len.push_back(1);
+    b.block_table.push_back(0);
+  }));
+  EXPECT_FALSE(refused([](Batch&) {}));
+}
+
+// Each pass alone and all of them: the plan is believed and computes the same.
+TEST_F(PlanTest, PassesLeftOutChangeNothing) {
+  std::vector<std::vector<std::string>> skips = {{}, {}};
+  for (const Pass& pass : pipeline()) {
+    skips.push_back({std::string(pass.name)});
+    skips[1].emplace_back(pass.name);
+  }
+  std::vector<float> wanted;
+  const auto expect_the_same = [&](test::TinyEngine& tiny) {
+    Plan plan = plan_from_json(to_json(tiny.model.compiled.plan), all_ops());
+    check_agreement(tiny.model.info, plan, all_ops());
+    for (const std::int64_t slice : {16, 2}) {  // 3 rows are wanted
+      plan.max[Symbol::kRows] = std::min(plan.max[Symbol::kRows], slice);
+      const std::vector<float> logits =
+          test::run_small_step(plan, *tiny.device, tiny.weight_bytes());
+      ASSERT_EQ(logits.size(), 3u * test::TinyEngine::kVocab);
+      if (wanted.empty()) wanted = logits;
+      for (std::size_t i = 0; i < logits.size(); ++i) ASSERT_NEAR(logits[i], wanted[i], 1e-5) << i;
+    }
+  };
+  for (const std::vector<std::string>& skip : skips)
+    for (const bool cpu : {false, true}) {
+      SCOPED_TRACE(testing::PrintToString(skip) + (cpu ? " on the CPU" : " by reference"));
+      test::TinyEngine tiny(INGOT_FIXTURES,
+                            {.device = cpu ? make_cpu_device({.threads = 1}) : nullptr,
+                             .mode = ComputeMode::kF32,
+                             .skip_passes = skip});
+      expect_the_same(tiny);
+    }
+  EXPECT_GT(*std::max_element(wanted.begin(), wanted.end()), 1e-3);
+}
+
 TEST_F(PlanTest, RefusesMissingFields) {
   for (const auto& [key, value] : json_->items())
     EXPECT_NE(refusal([&, k = key](Json& p) { p.erase(k); }), "") << key;
@@ -218,12 +300,11 @@ TEST_F(PlanTest, RefusesMissingFields) {
     EXPECT_NE(refusal([&](Json& p) { p = other; }), "");
 }
 
-// Every value of the plan in turn becomes each of many others; what is believed must run.
 TEST_F(PlanTest, TheDeviceWantsItsOwnLayouts) {
   const auto refused = [](const std::function<void(Plan&)>& edit) {
-    Plan plan = model_->compiled.plan;
+    Plan plan = model().compiled.plan;
     edit(plan);
-    return refusal_of([&] { prepare_kernels(plan, *device_, {}); }) != "";
+    return refusal_of([&] { prepare_kernels(plan, *tiny_->device, {}); }) != "";
   };
   EXPECT_FALSE(refused([](Plan&) {}));
   EXPECT_TRUE(refused([](Plan& p) { p.weights.back().bytes -= 64; }));
@@ -233,18 +314,19 @@ TEST_F(PlanTest, TheDeviceWantsItsOwnLayouts) {
 
 TEST_F(PlanTest, DescriptionAndPlanMustAgree) {
   const auto refused = [](const std::function<void(EngineInfo&)>& edit) {
-    EngineInfo info = model_->info;
+    EngineInfo info = model().info;
     edit(info);
-    return refusal_of([&] { check_agreement(info, model_->compiled.plan, all_ops()); }) != "";
+    return refusal_of([&] { check_agreement(info, model().compiled.plan, all_ops()); }) != "";
   };
   EXPECT_FALSE(refused([](EngineInfo&) {}));
   EXPECT_TRUE(refused([](EngineInfo& i) { i.vocab += 1; }));
   EXPECT_TRUE(refused([](EngineInfo& i) { i.max_seq = 1 << 20; }));
+  EXPECT_TRUE(refused([](EngineInfo& i) { i.max_batch += 1; }));
   EXPECT_TRUE(refused([](EngineInfo& i) { i.rope_long_from = 8; }));
 }
 
 TEST_F(PlanTest, DescriptionsRoundTripAndRefuseNonsense) {
-  const Json json = to_json(model_->info);
+  const Json json = to_json(model().info);
   EXPECT_EQ(to_json(engine_info_from_json(json)), json);
   const auto refused = [&](const char* key, const Json& value) {
     Json changed = json;
