@@ -1,6 +1,7 @@
 // Engines are untrusted bytes: whatever is in a plan, it is refused with one clear error or runs
 // inside its buffers (which AddressSanitizer and the references' own checks would tell).
 #include "base/error.h"
+#include "base/file.h"
 #include "cpu/device.h"
 #include "ops/ops.h"
 #include "plan/plan.h"
@@ -9,6 +10,8 @@
 
 #include "tests/ops/reference_device.h"
 #include "tests/plan/tiny_engine.h"
+#include "tests/runtime/small_step.h"
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -138,6 +141,26 @@ TEST_P(HostilePlanTest, DescriptionsToo) {
   });
   EXPECT_GT(yes, 0);
   EXPECT_GT(no, yes);
+}
+
+// A fuzzer that starts from engines which nobody believes learns nothing of what comes after.
+TEST(EngineSeedsTest, AreBelieved) {
+  const std::filesystem::path folder =
+      std::filesystem::path(INGOT_FIXTURES).parent_path() / "fuzz" / "corpus" / "engine_file";
+  int seeds = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    SCOPED_TRACE(entry.path().string() + "; tests/plan/engine_seeds_tool.cc writes it anew");
+    const std::string text = read_file(entry.path());
+    const Json manifest = parse_json(text.substr(0, text.find('\n')), "seed");
+    const EngineInfo info = engine_info_from_json(manifest.at("info"));
+    const Plan plan = plan_from_json(manifest.at("plan"), all_ops());
+    check_agreement(info, plan, all_ops());
+    const auto device = make_reference_device();
+    const std::vector<std::byte> weights(plan.weight_bytes());
+    EXPECT_FALSE(test::run_small_step(plan, *device, weights).empty());
+    ++seeds;
+  }
+  EXPECT_GE(seeds, 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/plan/tiny_engine.h"
+#include "tests/runtime/small_step.h"
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -230,7 +231,7 @@ TEST_F(PlanTest, StepsLargerThanThePlanAreRefused) {
   plan.max[Symbol::kTokens] = 3;
   Executor executor(plan, *tiny_->device, tiny_->weight_bytes(),
                     prepare_kernels(plan, *tiny_->device, {}), {.kv_pages = 4, .progress = {}});
-  const Batch fits = test::small_step(plan.page_tokens);
+  const Batch fits = test::small_step(plan);
   const auto refused = [&](const std::function<void(Batch&)>& edit) {
     Batch batch = fits;
     edit(batch);

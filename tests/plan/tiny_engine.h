@@ -1,7 +1,6 @@
 #pragma once
 
 #include "builder/build_engine.h"
-#include "runtime/executor.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -32,13 +31,5 @@ struct TinyEngine {
   BuiltModel model;
   std::unique_ptr<Buffer> weights;  // the weight section, and not a byte more
 };
-
-// Two sequences, of two tokens and of one, in pages of `page_tokens`; all three rows are wanted.
-Batch small_step(std::int64_t page_tokens);
-
-// Logits [rows, vocab] of small_step on a plan that was believed. Throws what the executor and
-// prepare_kernels do, Error{kDoesNotFit} for plans that would take much memory.
-std::vector<float> run_small_step(const Plan& plan, Device& device,
-                                  std::span<const std::byte> weights);
 
 }  // namespace ingot::test
