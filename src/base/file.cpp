@@ -39,10 +39,48 @@ void write_all(int fd, const char* data, std::size_t size, std::uint64_t offset,
   }
 }
 
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+std::string by_descriptor(int fd) {
+  return fmt::format("/proc/self/fd/{}", fd);
+}
+
+constexpr std::string_view kStandardOutput = "/dev/stdout";
+
+// Names of devices and of descriptors, which no file may take the place of.
+bool is_system_path(const std::filesystem::path& path) {
+  return path.native().starts_with("/dev/") || path.native().starts_with("/proc/");
+}
+
+// A link stays a link: what it points to is written. Links to descriptors are left as they are.
+std::filesystem::path without_links(std::filesystem::path path) {
+  constexpr int kMostLinks = 40;  // as the system's own limit
+  std::error_code error;
+  for (int i = 0; i < kMostLinks; ++i) {
+    if (is_system_path(path)) return path;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    if (error) return path;
+    path = path.parent_path() / target;  // an absolute target replaces the whole
+  }
+  fail(ErrorCode::kSystem, "[file.open] {}: {}", path.string(), std::strerror(ELOOP));
+}
+
+// A file that has no name yet, so that nothing is left of it even when the process is killed. -1
+// where the file system has none, or where it could not be given a name later (no /proc).
+int open_nameless(const std::filesystem::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0644);
+  if (fd < 0 || ::access(by_descriptor(fd).c_str(), F_OK) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  // Without waiting: a pipe that nobody writes to would hold the open call for ever.
+  const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0)
     fail(ErrorCode::kSystem, "[file.open] {}: {}", path.string(), std::strerror(errno));
   struct stat info{};
@@ -94,25 +132,34 @@ std::string read_file(const std::filesystem::path& path, std::size_t max_bytes) 
   }
 }
 
-AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(without_links(std::move(path))) {
   struct stat info{};
-  if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+  const bool there = ::stat(path_.c_str(), &info) == 0;
+  if (path_ == kStandardOutput) {
+    direct_ = true;  // as it was opened: where it stands, appending or not
+    fd_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+  } else if (there && (!S_ISREG(info.st_mode) || is_system_path(path_))) {
     direct_ = true;
-    fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  }
+  if (direct_) {
     if (fd_ < 0) fail_with_errno("open");
     return;
   }
+  if (path_.empty()) fail(ErrorCode::kUsage, "[file.create] the name of the file is empty");
   static std::atomic<int> counter{0};
   temporary_ = path_;
   temporary_ += fmt::format(".tmp{}.{}", ::getpid(), counter.fetch_add(1));
-  fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  fd_ = open_nameless(folder_of(path_));
+  nameless_ = fd_ >= 0;
+  if (!nameless_) fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd_ < 0) fail_with_errno("create");
 }
 
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
   ::close(fd_);
-  if (!direct_) ::unlink(temporary_.c_str());
+  if (!direct_ && !nameless_) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::fail_with_errno(std::string_view what) const {
@@ -135,6 +182,9 @@ void AtomicFile::write(std::string_view text) {
 
 void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   flush();
+  if (direct_ && ::lseek(fd_, 0, SEEK_CUR) < 0)
+    fail(ErrorCode::kSystem, "[file.write] {}: cannot go back in it; give the name of a file",
+         path_.string());
   if (offset + bytes.size() > position_)
     fail(ErrorCode::kBug, "[file.write_at] {} bytes at {} of {}", bytes.size(), offset, position_);
   write_all(fd_, reinterpret_cast<const char*>(bytes.data()), bytes.size(), offset, path_);
@@ -168,11 +218,17 @@ void AtomicFile::commit() {
     return;
   }
   if (::fsync(fd_) != 0) fail_with_errno("fsync");
+  if (nameless_) {
+    // A link cannot replace what has the name already, a rename can.
+    if (::linkat(AT_FDCWD, by_descriptor(fd_).c_str(), AT_FDCWD, temporary_.c_str(),
+                 AT_SYMLINK_FOLLOW) != 0)
+      fail_with_errno("link");
+    nameless_ = false;
+  }
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno("rename");
   ::close(std::exchange(fd_, -1));
   // The rename itself is durable only once the folder is.
-  const auto folder = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
-  const FileDescriptor dir{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  const FileDescriptor dir{::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (dir.fd >= 0) ::fsync(dir.fd);
 }
 

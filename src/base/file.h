@@ -38,10 +38,11 @@ class MappedFile {
 std::string read_file(const std::filesystem::path& path,
                       std::size_t max_bytes = std::size_t{1} << 30);
 
-// Writes to a temporary name beside `path`, then fsync and rename on commit(). Without commit()
-// (an exception, a signal handler's unwinding) nothing is left behind. All failures throw
-// Error{kSystem} with the path and the system's reason ("No space left on device"). What is
-// there and no regular file (a pipe, /dev/stdout) cannot be replaced and is written as it comes.
+// Writes to a file without a name in `path`'s folder (where the file system has none: under a
+// temporary name), then fsync and rename on commit(). Without commit() (an exception, a killed
+// process) nothing is left behind. All failures throw Error{kSystem} with the path and the system's
+// reason ("No space left on device"). What is there and no regular file (a pipe, /dev/stdout)
+// cannot be replaced and is written as it comes; of a link, the target is written.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -66,7 +67,8 @@ class AtomicFile {
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   int fd_ = -1;
-  bool direct_ = false;  // written as it comes
+  bool direct_ = false;    // written as it comes
+  bool nameless_ = false;  // until commit()
   std::uint64_t position_ = 0;
   std::string buffer_;  // small writes are gathered
 };

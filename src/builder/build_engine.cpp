@@ -118,6 +118,13 @@ BuiltModel compile_checkpoint(const Checkpoint& c, const Device& device,
       fail(ErrorCode::kUsage, "[build.kv_cache] {}; wanted auto, bf16, int8 or fp8",
            options.kv_cache);
     build.kv = *dtype;
+    try {
+      device.page_bytes(
+          {.kv_heads = c.config.kv_heads, .head_dim = c.config.head_dim, .dtype = *dtype},
+          device.page_tokens());
+    } catch (const Error& e) {
+      fail(ErrorCode::kUsage, "[build.kv_cache] {}: {}", options.kv_cache, e.message());
+    }
   }
   build.max[Symbol::kTokens] = std::max(options.max_tokens, options.max_batch);
   build.max[Symbol::kSequences] = options.max_batch;

@@ -257,7 +257,7 @@ std::string checkpoint_identity(const fs::path& path) {
       if (entry.is_regular_file()) files.push_back(entry.path());
     std::sort(files.begin(), files.end());
   } else {
-    files.push_back(path);
+    files.push_back(MappedFile(path).path());  // what is no file has no size
   }
   std::string text = fs::weakly_canonical(path).string();
   for (const fs::path& file : files)

@@ -35,15 +35,22 @@ std::string template_from_config(const HfConfig& config) {
 
 void read_generation(const HfConfig& config, Checkpoint& c) {
   GenerationDefaults& g = c.generation;
+  const auto number = [&](const char* key, double low, double high) {
+    const std::optional<double> x = config.find_number(key);
+    if (x && !(*x >= low && *x <= high))
+      config.refuse(key, fmt::format("{}: wanted {} to {}", *x, low, high));
+    return x;
+  };
+  constexpr double kTiny = 1e-6;
   g.do_sample = config.find_boolean("do_sample");
-  g.temperature = config.find_number("temperature");
+  g.temperature = number("temperature", 0, 1e6);
   if (const auto k = config.find_integer("top_k")) {
     if (*k < 0 || *k > INT32_MAX) config.refuse("top_k", fmt::format("{} is no sensible size", *k));
     g.top_k = static_cast<std::int32_t>(*k);
   }
-  g.top_p = config.find_number("top_p");
-  g.min_p = config.find_number("min_p");
-  g.repetition_penalty = config.find_number("repetition_penalty");
+  g.top_p = number("top_p", kTiny, 1);
+  g.min_p = number("min_p", 0, 1);
+  g.repetition_penalty = number("repetition_penalty", kTiny, 1e6);
   if (!config.has("eos_token_id")) return;
   for (const std::int64_t id : config.integers("eos_token_id"))
     c.end_ids.push_back(token_id(config, "eos_token_id", id));

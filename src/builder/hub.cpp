@@ -66,6 +66,8 @@ HubOptions HubOptions::from_environment() {
     std::error_code ignored;
     if (fs::exists(path, ignored)) options.token = trimmed(read_file(path, 1 << 16));
   }
+  for (const char* name : {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"})
+    if (const std::string file = environment(name); !file.empty()) options.certificates = file;
   options.offline =
       is_true(environment("HF_HUB_OFFLINE")) || is_true(environment("TRANSFORMERS_OFFLINE"));
   return options;
@@ -101,7 +103,7 @@ class Fetch {
         options_(options),
         progress_(progress),
         cache_(options.cache, name.repository),
-        connection_(options) {}
+        connection_(options, [this] { return !progress_ || progress_(here_); }) {}
 
   fs::path run();
 
@@ -115,6 +117,7 @@ class Fetch {
   const ProgressCallback& progress_;
   HubCache cache_;
   HubConnection connection_;
+  HubProgress here_;
   std::string commit_;
   std::uint64_t total_ = 0;
   std::uint64_t done_ = 0;
@@ -128,7 +131,9 @@ HubRepository Fetch::list() {
 }
 
 void Fetch::bring(const HubFile& file) {
-  const HubCache::Lock lock = cache_.lock(file.etag);
+  // What is here already is used from a cache that cannot be written, too.
+  std::optional<HubCache::Lock> lock;
+  if (!cache_.has_blob(file)) lock.emplace(cache_.lock(file.etag));
   if (!cache_.has_blob(file)) {
     const std::uint64_t before = done_;
     connection_.download(
@@ -137,11 +142,12 @@ void Fetch::bring(const HubFile& file) {
          .file = cache_.incomplete(file),
          .size = file.size,
          .on_bytes = [&](std::uint64_t here) {
-           return !progress_ || progress_({.file = file.name,
-                                           .file_bytes = here,
-                                           .file_total = file.size,
-                                           .bytes = before + here,
-                                           .total = total_});
+           here_ = {.file = file.name,
+                    .file_bytes = here,
+                    .file_total = file.size,
+                    .bytes = before + here,
+                    .total = total_};
+           return !progress_ || progress_(here_);
          }});
     cache_.verify_and_keep(file, name_.repository);
   }

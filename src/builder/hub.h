@@ -15,13 +15,15 @@ struct HubOptions {
   std::string endpoint = "https://huggingface.co";
   std::filesystem::path cache;  // the folder with the models--... folders
   std::string token;            // empty: none
+  std::string certificates;     // file of the authorities that are trusted; empty: the system's
   bool offline = false;
   int attempts = 5;             // of one request, before a passing failure counts
   double first_wait_s = 1.0;    // before the second attempt; doubles
   double stall_timeout_s = 30;  // without a byte: the connection is given up and resumed
 
   // HF_ENDPOINT, HF_HUB_CACHE (else HF_HOME/hub, else XDG_CACHE_HOME or ~/.cache /huggingface/hub),
-  // HF_TOKEN (else HF_TOKEN_PATH, else HF_HOME/token), HF_HUB_OFFLINE.
+  // HF_TOKEN (else HF_TOKEN_PATH, else HF_HOME/token), HF_HUB_OFFLINE; certificates as other tools
+  // take them: CURL_CA_BUNDLE, else REQUESTS_CA_BUNDLE, else SSL_CERT_FILE.
   static HubOptions from_environment();
 };
 

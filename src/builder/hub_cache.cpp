@@ -78,7 +78,7 @@ HubCache::Lock::Lock(const fs::path& path) {
 }
 
 HubCache::Lock::~Lock() {
-  ::close(fd_);
+  if (fd_ >= 0) ::close(fd_);
 }
 
 HubCache::Lock HubCache::lock(const std::string& etag) const {
@@ -160,6 +160,8 @@ void HubCache::link(const std::string& commit, const HubFile& file) const {
 void HubCache::write_ref(const std::string& revision, const std::string& commit) const {
   if (revision == commit) return;
   const fs::path path = folder_ / "refs" / revision;
+  std::error_code error;
+  if (fs::is_regular_file(path, error) && read_file(path) == commit) return;
   make_folders(path.parent_path());
   AtomicFile file(path);
   file.write(commit);

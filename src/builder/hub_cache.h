@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace ingot {
 
@@ -24,6 +25,7 @@ class HubCache {
    public:
     explicit Lock(const std::filesystem::path& path);
     ~Lock();
+    Lock(Lock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 

@@ -14,8 +14,10 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace ingot {
 
@@ -46,12 +48,24 @@ struct HubConnection::Transfer {
   CURL* curl = nullptr;
   bool first = true;  // the status of the answer is not looked at yet
   bool discard = false;
+  const std::function<bool()>* go_on = nullptr;
   bool stopped = false;
-  std::string trouble;  // a failure of our own
+  std::exception_ptr thrown;  // by a callback of ours: none may pass through libcurl
+  std::string trouble;        // a failure of our own
   double retry_after_s = -1;
   std::string error_code;  // X-Error-Code
 
   bool take(std::string_view bytes);
+  // f(), false when it throws.
+  template <typename F>
+  bool guarded(F f) noexcept {
+    try {
+      return f();
+    } catch (...) {
+      thrown = std::current_exception();
+      return false;
+    }
+  }
 };
 
 struct HubConnection::Answer {
@@ -104,7 +118,15 @@ namespace {
 template <typename T>
 std::size_t on_body(char* data, std::size_t size, std::size_t count, void* context) {
   auto* transfer = static_cast<T*>(context);
-  return transfer->take({data, size * count}) ? size * count : 0;
+  return transfer->guarded([&] { return transfer->take({data, size * count}); }) ? size * count : 0;
+}
+
+template <typename T>
+int on_waiting(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  auto* transfer = static_cast<T*>(context);
+  const bool go_on = transfer->guarded([&] { return !*transfer->go_on || (*transfer->go_on)(); });
+  if (!go_on) transfer->stopped = true;
+  return go_on ? 0 : 1;
 }
 
 template <typename T>
@@ -149,9 +171,14 @@ bool may_pass(CURLcode code, long status) {
   }
 }
 
+[[noreturn]] void fail_stopped() {
+  fail(ErrorCode::kInterrupted, "[hub.fetch] stopped; run again to resume");
+}
+
 }  // namespace
 
-HubConnection::HubConnection(const HubOptions& options) : options_(options) {
+HubConnection::HubConnection(const HubOptions& options, std::function<bool()> go_on)
+    : options_(options), go_on_(std::move(go_on)) {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   curl_ = curl_easy_init();
@@ -185,6 +212,12 @@ HubConnection::Answer HubConnection::perform(const std::string& path, Transfer& 
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, &on_header<Transfer>);
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
+  transfer.go_on = &go_on_;
+  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, &on_waiting<Transfer>);
+  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
+  if (!options_.certificates.empty())
+    curl_easy_setopt(curl, CURLOPT_CAINFO, options_.certificates.c_str());
   if (!options_.token.empty()) {
     // libcurl sends it to the endpoint only, not to the host of a redirect.
     curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
@@ -200,7 +233,8 @@ HubConnection::Answer HubConnection::perform(const std::string& path, Transfer& 
   answer.detail = !transfer.trouble.empty() ? transfer.trouble
                   : *reason                 ? reason
                                             : curl_easy_strerror(answer.code);
-  if (transfer.stopped) fail(ErrorCode::kInterrupted, "[hub.fetch] stopped; run again to resume");
+  if (transfer.thrown) std::rethrow_exception(transfer.thrown);
+  if (transfer.stopped) fail_stopped();
   if (!transfer.trouble.empty())
     fail(ErrorCode::kSystem, "[hub.fetch] {}: {}", url, transfer.trouble);
   return answer;
@@ -215,12 +249,27 @@ bool HubConnection::wait_before_retry(int attempt, const Answer& answer) const {
   log_info("[hub] {}; attempt {} of {} in {:.1f} s",
            answer.code == CURLE_OK ? fmt::format("status {}", answer.status) : answer.detail,
            attempt + 1, options_.attempts, wait);
-  std::this_thread::sleep_for(std::chrono::duration<double>(wait));
+  this->wait(wait);
   return true;
+}
+
+void HubConnection::wait(double seconds) const {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  for (auto now = Clock::now(); now < end; now = Clock::now()) {
+    if (go_on_ && !go_on_()) fail_stopped();
+    std::this_thread::sleep_for(
+        std::min(std::chrono::duration<double>(end - now), std::chrono::duration<double>(0.1)));
+  }
 }
 
 void HubConnection::fail_answer(const std::string& path, const Answer& answer) const {
   const std::string url = options_.endpoint + path;
+  if (answer.code == CURLE_PEER_FAILED_VERIFICATION || answer.code == CURLE_SSL_CACERT_BADFILE)
+    fail(ErrorCode::kSystem,
+         "[hub.certificate] {}: {}; if the network has an authority of its own, name its file in "
+         "SSL_CERT_FILE",
+         url, answer.detail);
   if (answer.code != CURLE_OK)
     fail(ErrorCode::kSystem,
          "[hub.connect] {}: {}; check the network and HF_ENDPOINT, or set HF_HUB_OFFLINE=1 to use "

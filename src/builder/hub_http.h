@@ -16,7 +16,8 @@ std::string url_encode(std::string_view text, bool keep_slash);
 // One connection to the hub. Not thread-safe.
 class HubConnection {
  public:
-  explicit HubConnection(const HubOptions& options);
+  // `go_on` is asked several times a second while there is waiting; false stops as on_bytes does.
+  HubConnection(const HubOptions& options, std::function<bool()> go_on);
   ~HubConnection();
   HubConnection(const HubConnection&) = delete;
   HubConnection& operator=(const HubConnection&) = delete;
@@ -38,9 +39,11 @@ class HubConnection {
   struct Answer;
   Answer perform(const std::string& path, Transfer& transfer);
   bool wait_before_retry(int attempt, const Answer& answer) const;
+  void wait(double seconds) const;
   [[noreturn]] void fail_answer(const std::string& path, const Answer& answer) const;
 
   const HubOptions& options_;
+  std::function<bool()> go_on_;
   void* curl_ = nullptr;  // CURL*
 };
 

@@ -139,7 +139,11 @@ void Bench::time_decode() {
     const double seconds = now() - begin;
     throw_if_failed(events);
     if (started == o_.batch) {
-      check(static_cast<std::int64_t>(events.size()) == o_.batch, "every sequence decodes");
+      if (static_cast<std::int64_t>(events.size()) != o_.batch)
+        fail(ErrorCode::kDoesNotFit,
+             "[bench] {} sequences of {} tokens and {} steps do not fit; lower --batch, --context "
+             "or --decode, or raise --memory or --max-seq",
+             o_.batch, context_, o_.decode);
       samples_.step.push_back(seconds);
       ++steps;
     }
@@ -228,6 +232,19 @@ std::string to_text(const OrderedJson& j) {
   return text;
 }
 
+// The first token of an answer comes with its prompt, so a decode of N steps needs N + 1 places.
+void check_context(const BenchOptions& o, std::int64_t max_seq) {
+  const std::int64_t context = o.context.value_or(o.prefill);
+  if (o.prefill > max_seq - 1)
+    fail(ErrorCode::kUsage, "[usage] --prefill {}: wanted at most {}, the context less one",
+         o.prefill, max_seq - 1);
+  if (o.decode > 0 && (context > max_seq - 2 || o.decode > max_seq - 1 - context))
+    fail(ErrorCode::kUsage,
+         "[usage] --decode {} after {} tokens: the context holds {}; lower one of them, or raise "
+         "--max-seq",
+         o.decode, context, max_seq);
+}
+
 int bench(BenchOptions& o) {
   const auto at_least = [](std::int64_t value, std::int64_t low, const char* option) {
     if (value < low)
@@ -252,6 +269,7 @@ int bench(BenchOptions& o) {
   if (o.batch > model->info().max_batch)
     fail(ErrorCode::kUsage, "[usage] --batch {}: {} was built for {}", o.batch, o.model.model,
          model->info().max_batch);
+  check_context(o, model->info().max_seq);
   Bench run(*model, o);
   run.run();
   const OrderedJson json = run.json();

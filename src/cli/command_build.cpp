@@ -50,8 +50,10 @@ int build(BuildCommand& o) {
   if (!o.json) return 0;
   OrderedJson json = to_json(report);
   if (!o.dry_run) {
+    std::error_code device;  // what is no file has no size
+    const auto bytes = std::filesystem::file_size(o.out, device);
     json["engine"] = o.out;
-    json["engine_bytes"] = std::filesystem::file_size(o.out);
+    json["engine_bytes"] = device ? OrderedJson(nullptr) : OrderedJson(bytes);
   }
   print_json(json);
   return 0;

@@ -2,10 +2,14 @@
 
 #include "base/error.h"
 #include "base/version.h"
+#include "cli/output.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <iostream>
+#include <charconv>
+#include <limits>
+#include <sstream>
+#include <type_traits>
 #include <utility>
 
 namespace ingot::cli {
@@ -43,6 +47,25 @@ void optional_option(CLI::App& app, const std::string& names, std::optional<T>& 
   app.add_option_function<T>(names, [&to](const T& value) { to = value; }, help);
 }
 
+// A whole number within T, to the letter: not rounded, wrapped or cut to what fits.
+template <typename T>
+T whole_number(const std::string& option, const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    fail(ErrorCode::kUsage, "[usage] {} {}: wanted a whole number, {} to {}", option, text,
+         std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
+  return value;
+}
+
+template <typename T, typename To>
+void number_option(CLI::App& app, const std::string& names, To& to, const std::string& help) {
+  const std::string name = names.substr(names.rfind(',') + 1);
+  app.add_option_function<std::string>(
+         names, [&to, name](const std::string& text) { to = whole_number<T>(name, text); }, help)
+      ->type_name(std::is_unsigned_v<T> ? "UINT" : "INT");
+}
+
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
@@ -69,11 +92,7 @@ void Command::option(const std::string& names, std::string& to, const std::strin
 }
 
 void Command::option(const std::string& names, std::int64_t& to, const std::string& help) {
-  app_.add_option(names, to, help)->capture_default_str();
-}
-
-void Command::option(const std::string& names, int& to, const std::string& help) {
-  app_.add_option(names, to, help);
+  number_option<std::int64_t>(app_, names, to, help);
 }
 
 void Command::option(const std::string& names, std::optional<std::string>& to,
@@ -83,12 +102,12 @@ void Command::option(const std::string& names, std::optional<std::string>& to,
 
 void Command::option(const std::string& names, std::optional<std::int64_t>& to,
                      const std::string& help) {
-  optional_option(app_, names, to, help);
+  number_option<std::int64_t>(app_, names, to, help);
 }
 
 void Command::option(const std::string& names, std::optional<std::uint64_t>& to,
                      const std::string& help) {
-  optional_option(app_, names, to, help);
+  number_option<std::uint64_t>(app_, names, to, help);
 }
 
 void Command::option(const std::string& names, std::optional<double>& to, const std::string& help) {
@@ -128,7 +147,10 @@ int run_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help and --version
-    return app.exit(e);
+    std::ostringstream text;
+    const int code = app.exit(e, text, text);
+    print(text.str());
+    return code;
   } catch (const CLI::ParseError& e) {
     const auto named = app.get_subcommands();
     fail(ErrorCode::kUsage, "[usage] {}; see `ingot {}--help`", one_line(e.what()),

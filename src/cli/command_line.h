@@ -27,7 +27,6 @@ class Command {
   void option(const std::string& names, std::string& to, const std::string& help,
               bool required = false);
   void option(const std::string& names, std::int64_t& to, const std::string& help);
-  void option(const std::string& names, int& to, const std::string& help);
   void option(const std::string& names, std::optional<std::string>& to, const std::string& help);
   void option(const std::string& names, std::optional<std::int64_t>& to, const std::string& help);
   void option(const std::string& names, std::optional<std::uint64_t>& to, const std::string& help);

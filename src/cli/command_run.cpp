@@ -124,7 +124,7 @@ int run(const RunOptions& o) {
     fail(ErrorCode::kUsage, "[usage] --json needs a prompt: give -p or standard input");
   if (!o.system.empty() && !o.chat && !chats)
     fail(ErrorCode::kUsage, "[usage] --system belongs to a chat: add --chat");
-  static_cast<void>(o.sampling.over({}));  // what is wrong with the flags shows before any work
+  o.sampling.check();  // before any work
   std::string text;
   if (!chats) text = o.prompt ? *o.prompt : read_standard_input();
   // One answer at a time: the memory of a long context is paid for as it grows.

@@ -2,12 +2,15 @@
 #include "cli/command_line.h"
 #include "cli/interrupt.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 
 namespace {
 
@@ -18,17 +21,36 @@ int report(ingot::ErrorCode code, const std::string& message) {
   return ingot::describe(code).exit_code;
 }
 
+// A reader that goes away, and a file that may not grow, are errors of a write like any other: they
+// are told, and what is half written is removed. Unheeded, both signals end the process.
+void let_writes_fail() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+// A standard stream that is closed would lend its number to the next file that is opened, and
+// messages would go there. The stand-in fails where the closed one would.
+void hold_standard_streams() {
+  for (int fd = 0; fd <= 2; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
+      return;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using ingot::ErrorCode;
   try {
+    hold_standard_streams();
+    let_writes_fail();
     ingot::cli::catch_interrupts();
     return ingot::cli::run_command_line(argc, argv);
   } catch (const ingot::Error& e) {
     return report(e.code(), e.message());
   } catch (const std::bad_alloc&) {
     return report(ErrorCode::kDoesNotFit, "[memory] the system gives no more memory");
+  } catch (const std::system_error& e) {  // files, threads
+    return report(ErrorCode::kSystem, std::string("[system] ") + e.what());
   } catch (const std::exception& e) {
     return report(ErrorCode::kBug, std::string("[bug] ") + e.what());
   }

@@ -4,6 +4,7 @@
 #include "cli/progress.h"
 #include "llm/resolve.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -106,8 +107,9 @@ void SamplingOptions::declare(Command& c) {
 
 SamplingParams SamplingOptions::over(SamplingParams p) const {
   constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
-  const auto count = [](const std::optional<std::int64_t>& value, const char* option, auto& to) {
-    if (value) to = static_cast<std::int32_t>(in_range(*value, 0, kMax, option));
+  const auto count = [](const std::optional<std::int64_t>& value, std::int64_t low,
+                        const char* option, auto& to) {
+    if (value) to = static_cast<std::int32_t>(in_range(*value, low, kMax, option));
   };
   const auto number = [](const std::optional<double>& value, const char* option, double& to) {
     if (value) to = finite(*value, option);
@@ -118,13 +120,21 @@ SamplingParams SamplingOptions::over(SamplingParams p) const {
   number(repetition_penalty, "--repetition-penalty", p.repetition_penalty);
   number(presence_penalty, "--presence-penalty", p.presence_penalty);
   number(frequency_penalty, "--frequency-penalty", p.frequency_penalty);
-  count(top_k, "--top-k", p.top_k);
-  count(max_tokens, "--max-tokens", p.max_tokens);
-  count(min_tokens, "--min-tokens", p.min_tokens);
+  count(top_k, 0, "--top-k", p.top_k);
+  count(max_tokens, 1, "--max-tokens", p.max_tokens);
+  count(min_tokens, 0, "--min-tokens", p.min_tokens);
   p.seed = seed ? *seed : (std::uint64_t{std::random_device{}()} << 21) ^ std::random_device{}();
   p.stop = stop;
   p.ignore_eos = ignore_eos;
   return p;
+}
+
+void SamplingOptions::check() const {
+  std::string wrong = wrong_sampling(over({}));
+  if (wrong.empty()) return;
+  const std::size_t name = std::min(wrong.find_first_of(" :"), wrong.size());
+  std::replace(wrong.begin(), wrong.begin() + static_cast<std::ptrdiff_t>(name), '_', '-');
+  fail(ErrorCode::kUsage, "[usage] --{}", wrong);
 }
 
 std::uint64_t parse_size(std::string_view text, std::string_view option) {

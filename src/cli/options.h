@@ -49,6 +49,8 @@ struct SamplingOptions {
   bool ignore_eos = false;
 
   void declare(Command& command);
+  // Throws Error{kUsage} for a value that no model takes.
+  void check() const;
   // A seed is always set, so that it can be told. Throws Error{kUsage}.
   SamplingParams over(SamplingParams defaults) const;
 };

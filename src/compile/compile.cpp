@@ -101,8 +101,9 @@ void choose_kernels(Plan& plan, const Device& device, CodeStore& code) {
   }
   if (missing.empty()) return;
   std::string text;
-  for (const auto& [what, count] : missing) text += fmt::format("\n  {} ({} times)", what, count);
-  fail(ErrorCode::kBadInput, "[compile] {} has no kernel for{}", plan.target, text);
+  for (const auto& [what, count] : missing)
+    text += fmt::format("{}{} ({} times)", text.empty() ? "" : "; ", what, count);
+  fail(ErrorCode::kBadInput, "[compile] {} has no kernel for {}", plan.target, text);
 }
 
 }  // namespace

@@ -5,10 +5,13 @@
 #include "llm/model_text.h"
 #include "llm/resolve.h"
 #include "ops/ops.h"
+#include "runtime/sampler.h"
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace ingot {
 
@@ -48,6 +51,10 @@ std::string size_text(std::uint64_t bytes) {
 }
 
 }  // namespace
+
+std::string wrong_sampling(const SamplingParams& params) {
+  return check_sampling(params, std::numeric_limits<std::int64_t>::max());
+}
 
 std::vector<MemoryRow> memory_table(const Plan& plan, const Device& device, std::int64_t kv_pages) {
   const MemoryNeeds needs = memory_needs(plan, device);
@@ -174,8 +181,14 @@ OutputEvent Model::generate(Request request,
   const RequestId id = loop_->submit(std::move(request)).value_or_throw();
   OutputEvent whole;
   bool cancelled = false;
+  const auto stop_unless = [&](bool go_on) {
+    if (!go_on && !std::exchange(cancelled, true)) loop_->cancel(id);
+  };
   while (true) {
-    for (OutputEvent& event : loop_->step()) {
+    std::vector<OutputEvent> events = loop_->step();
+    // A long prompt takes many steps that have nothing to tell.
+    if (events.empty() && on_event) stop_unless(on_event(OutputEvent{.id = id}));
+    for (OutputEvent& event : events) {
       if (event.id != id) continue;
       whole.text += event.text;
       whole.tokens.insert(whole.tokens.end(), event.tokens.begin(), event.tokens.end());
@@ -187,10 +200,7 @@ OutputEvent Model::generate(Request request,
         event.logprobs = std::move(whole.logprobs);
         return event;
       }
-      if (!go_on && !cancelled) {
-        cancelled = true;
-        loop_->cancel(id);
-      }
+      stop_unless(go_on);
     }
     check(loop_->has_work(), "a request vanished");
   }

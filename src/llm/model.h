@@ -24,6 +24,9 @@
 
 namespace ingot {
 
+// What no model takes among these values, starting with the field's name; "" when all is well.
+std::string wrong_sampling(const SamplingParams& params);
+
 // An engine on a device, ready to answer: the facade that commands and servers use.
 class Model {
  public:
@@ -54,9 +57,9 @@ class Model {
   // Ids of a rendered chat: what users wrote never becomes a control token.
   std::vector<std::int32_t> encode_chat(const RenderedChat& chat) const;
 
-  // One request to its end; `on_event` sees every event and may return false to cancel. Throws
-  // Error{kRequest} when the request is refused. Returns the last event, with text and tokens of
-  // the whole answer.
+  // One request to its end; `on_event` sees every event, and one without tokens after each step
+  // that only read the prompt; it may return false to cancel. Throws Error{kRequest} when the
+  // request is refused. Returns the last event, with text and tokens of the whole answer.
   OutputEvent generate(Request request,
                        const std::function<bool(const OutputEvent&)>& on_event = {});
 

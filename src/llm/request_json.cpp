@@ -29,12 +29,13 @@ double number(const OrderedJson& value, std::string_view key) {
   return x;
 }
 
-std::int32_t count(const OrderedJson& value, std::string_view key) {
+std::int32_t count(const OrderedJson& value, std::string_view key, std::int64_t low = 0) {
   constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
   if (!value.is_number_integer()) refuse("[request.{}] wanted a whole number", key);
   const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= kMax
                                                : value.get<std::int64_t>() >= 0;
-  if (!fits) refuse("[request.{}] {}: wanted 0 to {}", key, value.dump(), kMax);
+  if (!fits || value.get<std::int64_t>() < low)
+    refuse("[request.{}] {}: wanted {} to {}", key, value.dump(), low, kMax);
   return value.get<std::int32_t>();
 }
 
@@ -87,11 +88,10 @@ bool read_sampling(std::string_view key, const OrderedJson& value, SamplingParam
       {"frequency_penalty", &p.frequency_penalty}};
   for (const auto& [name, to] : numbers)
     if (key == name) return *to = number(value, key), true;
-  const std::pair<std::string_view, std::int32_t*> counts[] = {
-      {"top_k", &p.top_k},
-      {"max_tokens", &p.max_tokens},
-      {"max_completion_tokens", &p.max_tokens},
-      {"min_tokens", &p.min_tokens}};
+  for (const std::string_view name : {"max_tokens", "max_completion_tokens"})
+    if (key == name) return p.max_tokens = count(value, key, 1), true;
+  const std::pair<std::string_view, std::int32_t*> counts[] = {{"top_k", &p.top_k},
+                                                               {"min_tokens", &p.min_tokens}};
   for (const auto& [name, to] : counts)
     if (key == name) return *to = count(value, key), true;
   if (key == "ignore_eos") return p.ignore_eos = flag(value, key), true;
@@ -150,7 +150,8 @@ bool is_neutral(std::string_view key, const OrderedJson& value) {
   if (key == "echo" || key == "parallel_tool_calls") return value == false;
   if (key == "logit_bias") return value.is_object() && value.empty();
   if (key == "suffix") return value == "";
-  if (key == "response_format") return value.is_object() && value.value("type", "") == "text";
+  if (key == "response_format")
+    return value.is_object() && value.contains("type") && value.at("type") == "text";
   return false;
 }
 

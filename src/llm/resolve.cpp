@@ -6,7 +6,11 @@
 #include "builder/hub.h"
 #include "plan/engine_file.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
+#include <system_error>
 
 namespace ingot {
 
@@ -65,6 +69,7 @@ fs::path resolve_checkpoint(const std::string& model, const OpenOptions& options
     fail(ErrorCode::kSystem, "[model] {}: no such file or folder, and not a hub name (org/name)",
          model);
   return fetch_from_hub(model, HubOptions::from_environment(), [&](const HubProgress& p) {
+    if (options.progress && p.total == 0) options.progress(0, "asking the hub");
     if (options.progress && p.total > 0)
       options.progress(static_cast<double>(p.bytes) / static_cast<double>(p.total),
                        "fetching " + std::string(p.file));
@@ -101,13 +106,15 @@ fs::path resolve_engine(const std::string& model, const Device& device,
       log_warning("{}; building it again", e.message());
     }
   }
+  const Checkpoint checkpoint = open_for(model, options);  // what is wrong with it is told first
   fs::create_directories(folder, error);
+  if (!error && ::access(folder.c_str(), W_OK) != 0) error = {errno, std::generic_category()};
   if (error)
     fail(ErrorCode::kSystem,
          "[cache] {}: {}; set INGOT_CACHE to a folder that can be written, or `ingot build` to a "
          "file",
          folder.string(), error.message());
-  build(open_for(model, options), device, options, path);
+  build(checkpoint, device, options, path);
   return path;
 }
 

@@ -72,12 +72,13 @@ double uniform_at(std::uint64_t seed, std::uint64_t position) {
 std::string check_sampling(const SamplingParams& p, std::int64_t vocab) {
   const auto within = [](double x, double low, double high) { return x >= low && x <= high; };
   if (!within(p.temperature, 0, 1e6))
-    return fmt::format("temperature {}: wanted 0 or more", p.temperature);
+    return fmt::format("temperature {}: wanted 0 to 1000000", p.temperature);
   if (p.top_k < 0) return fmt::format("top_k {}: wanted 0 (all) or more", p.top_k);
   if (!(p.top_p > 0 && p.top_p <= 1)) return fmt::format("top_p {}: wanted (0, 1]", p.top_p);
   if (!within(p.min_p, 0, 1)) return fmt::format("min_p {}: wanted [0, 1]", p.min_p);
-  if (!(p.repetition_penalty > 0 && p.repetition_penalty < 1e6))
-    return fmt::format("repetition_penalty {}: wanted more than 0", p.repetition_penalty);
+  if (!(p.repetition_penalty > 0 && p.repetition_penalty <= 1e6))
+    return fmt::format("repetition_penalty {}: wanted more than 0, at most 1000000",
+                       p.repetition_penalty);
   if (!within(p.presence_penalty, -100, 100))
     return fmt::format("presence_penalty {}: wanted -100 to 100", p.presence_penalty);
   if (!within(p.frequency_penalty, -100, 100))

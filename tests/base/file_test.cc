@@ -2,12 +2,16 @@
 
 #include "base/error.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -110,6 +114,65 @@ TEST_F(File, FullDiskIsOneErrorAndLeavesNothing) {
   EXPECT_EQ(entries(), 0u);
 }
 
+// Killed, not unwound: the file system drops what has no name.
+TEST_F(File, NothingIsLeftOfAKilledWriter) {
+  const int probe = ::open(folder.c_str(), O_RDWR | O_TMPFILE, 0600);
+  if (probe < 0) GTEST_SKIP() << folder << " is on a file system without nameless files";
+  ::close(probe);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    AtomicFile file(folder / "engine");
+    file.write(std::string(3 << 20, 'x'));
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(entries(), 0u);
+}
+
+TEST_F(File, OfALinkTheTargetIsWritten) {
+  std::ofstream(folder / "target") << "old";
+  fs::create_symlink("target", folder / "link");
+  fs::create_symlink(folder / "link", folder / "second");
+  AtomicFile file(folder / "second");
+  file.write("new");
+  file.commit();
+  EXPECT_TRUE(fs::is_symlink(folder / "link") && fs::is_symlink(folder / "second"));
+  EXPECT_EQ(read_file(folder / "target"), "new");
+  fs::create_symlink("loop", folder / "loop");
+  expect_error(ErrorCode::kSystem, "symbolic links", [&] { AtomicFile(folder / "loop"); });
+}
+
+// Where standard output is a file, "/dev/stdout" is a link to it; neither may be replaced.
+TEST_F(File, StandardOutputIsWrittenWhereItStands) {
+  const fs::path path = folder / "redirected";
+  const int to = ::open(path.c_str(), O_RDWR | O_CREAT, 0600);
+  const int before = ::dup(STDOUT_FILENO);
+  std::fflush(stdout);
+  ASSERT_EQ(::write(to, "head ", 5), 5);
+  ::dup2(to, STDOUT_FILENO);
+  {
+    AtomicFile file("/dev/stdout");
+    file.write("body");
+    file.commit();
+  }
+  ::dup2(before, STDOUT_FILENO);
+  ::close(before);
+  EXPECT_EQ(read_file(path), "head body");
+  EXPECT_EQ(::lseek(to, 0, SEEK_CUR), 9) << "the same file, not a new one of its name";
+  ::close(to);
+  EXPECT_EQ(entries(), 1u);
+  int pipe[2];
+  ASSERT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
+  AtomicFile file("/proc/self/fd/" + std::to_string(pipe[1]));
+  file.write("abc");
+  expect_error(ErrorCode::kSystem, "cannot go back",
+               [&] { file.write_at(0, std::as_bytes(std::span("x", 1))); });
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
+
 TEST_F(File, UnwritablePlacesAreNamed) {
   expect_error(ErrorCode::kSystem, "No such file", [&] { AtomicFile(folder / "no" / "file"); });
   std::ofstream(folder / "plain") << "x";
@@ -118,6 +181,7 @@ TEST_F(File, UnwritablePlacesAreNamed) {
   fs::create_directory(folder / "target");
   std::ofstream(folder / "target" / "inside") << "x";
   expect_error(ErrorCode::kSystem, "Is a directory", [&] { AtomicFile(folder / "target"); });
+  expect_error(ErrorCode::kUsage, "empty", [&] { AtomicFile(""); });
   EXPECT_EQ(entries(), 2u);
   if (::geteuid() == 0) return;  // root may write anywhere
   fs::permissions(folder, fs::perms::owner_read | fs::perms::owner_exec);
@@ -149,6 +213,8 @@ TEST_F(File, OddFilesAreNamed) {
   EXPECT_EQ(MappedFile(folder / "empty").size(), 0u);
   expect_error(ErrorCode::kSystem, "No such file", [&] { MappedFile(folder / "absent"); });
   expect_error(ErrorCode::kBadInput, "regular", [&] { MappedFile{folder}; });
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);  // with nobody at its other end
+  expect_error(ErrorCode::kBadInput, "regular", [&] { MappedFile{folder / "pipe"}; });
   expect_error(ErrorCode::kSystem, "No such file", [&] { read_file(folder / "absent"); });
   expect_error(ErrorCode::kSystem, "directory", [&] { read_file(folder); });
   std::ofstream(folder / "ten") << "0123456789";

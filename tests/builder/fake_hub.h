@@ -8,7 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/builder/tls_server.h"
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -30,7 +32,8 @@ inline std::string digest_hex(const EVP_MD* kind, std::string_view data) {
   return out;
 }
 
-// A model hub on 127.0.0.1 with one repository, org/tiny, and its misfortunes.
+// A model hub on 127.0.0.1 with one repository, org/tiny, and its misfortunes. With `tls` it speaks
+// HTTPS.
 class FakeHub {
  public:
   static constexpr std::size_t kLfsSize = 1000;  // files from here on carry a sha256
@@ -40,12 +43,14 @@ class FakeHub {
   std::string token;  // wanted, if not empty
   bool gated = false;
   bool ignore_range = false;
-  bool damage = false;       // sends other bytes than it announces
-  std::size_t cut = 0;       // the first answer with a file ends after so many bytes
-  std::atomic<int> busy{0};  // so many requests are answered 503
-  std::string listing;       // instead of the real one
+  bool damage = false;              // sends other bytes than it announces
+  std::size_t cut = 0;              // the first answer with a file ends after so many bytes
+  std::atomic<int> busy{0};         // so many requests are answered 503
+  int retry_after_s = 0;            // which a busy one asks for
+  std::string listing;              // instead of the real one
+  std::atomic<bool> silent{false};  // requests are read and not answered
 
-  FakeHub() {
+  explicit FakeHub(const TlsServer* tls = nullptr) : tls_(tls) {
     listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -67,7 +72,9 @@ class FakeHub {
     ::close(listener_);
   }
 
-  std::string endpoint() const { return fmt::format("http://127.0.0.1:{}", port_); }
+  std::string endpoint() const {
+    return fmt::format("{}://127.0.0.1:{}", tls_ ? "https" : "http", port_);
+  }
   // Requests so far, "GET path range" each.
   std::vector<std::string> requests() {
     const std::lock_guard lock(mutex_);
@@ -96,43 +103,36 @@ class FakeHub {
     return request.substr(from, request.find("\r\n", from) - from);
   }
 
-  static void send_all(int client, std::string_view data) {
-    while (!data.empty()) {
-      const ssize_t n = ::send(client, data.data(), data.size(), MSG_NOSIGNAL);
-      if (n <= 0) return;
-      data.remove_prefix(static_cast<std::size_t>(n));
-    }
-  }
-
-  static void answer(int client, std::string_view status, std::string_view extra,
+  static void answer(Peer& client, std::string_view status, std::string_view extra,
                      std::string_view body) {
-    send_all(client, fmt::format("HTTP/1.1 {}\r\nContent-Length: {}\r\nConnection: close\r\n{}\r\n",
-                                 status, body.size(), extra));
-    send_all(client, body);
+    client.send(fmt::format("HTTP/1.1 {}\r\nContent-Length: {}\r\nConnection: close\r\n{}\r\n",
+                            status, body.size(), extra));
+    client.send(body);
   }
 
-  void serve(int client) {
+  void serve(int socket) {
+    Peer client(socket, tls_);
     std::string request;
     char buffer[4096];
-    while (request.find("\r\n\r\n") == std::string::npos) {
-      const ssize_t n = ::recv(client, buffer, sizeof(buffer), 0);
-      if (n <= 0) break;
-      request.append(buffer, static_cast<std::size_t>(n));
+    while (client.good() && request.find("\r\n\r\n") == std::string::npos) {
+      const std::size_t n = client.receive(buffer, sizeof(buffer));
+      if (n == 0) break;
+      request.append(buffer, n);
     }
+    while (silent && !stopping_) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const std::size_t space = request.find(' ');
-    if (space != std::string::npos)
+    if (space != std::string::npos && !stopping_)
       reply(client, request.substr(space + 1, request.find(' ', space + 1) - space - 1), request);
-    ::shutdown(client, SHUT_RDWR);
-    ::close(client);
   }
 
-  void reply(int client, const std::string& path, const std::string& request) {
+  void reply(Peer& client, const std::string& path, const std::string& request) {
     const std::string range = header(request, "Range");
     {
       const std::lock_guard lock(mutex_);
       requests_.push_back("GET " + path + " " + range);
     }
-    if (busy.fetch_sub(1) > 0) return answer(client, "503 Busy", "Retry-After: 0\r\n", "busy");
+    if (busy.fetch_sub(1) > 0)
+      return answer(client, "503 Busy", fmt::format("Retry-After: {}\r\n", retry_after_s), "busy");
     if (!token.empty() && header(request, "Authorization") != "Bearer " + token)
       return answer(client, "401 No", "X-Error-Code: RepoNotFound\r\n", "{}");
     if (gated) return answer(client, "403 No", "X-Error-Code: GatedRepo\r\n", "{}");
@@ -146,7 +146,8 @@ class FakeHub {
     send_file(client, file->first, file->second, range);
   }
 
-  void send_file(int client, const std::string& name, std::string data, const std::string& range) {
+  void send_file(Peer& client, const std::string& name, std::string data,
+                 const std::string& range) {
     if (damage && !data.empty()) data[0] = static_cast<char>(data[0] ^ 1);
     std::size_t from = 0;
     if (range.starts_with("bytes=") && !ignore_range) from = std::stoul(range.substr(6));
@@ -160,10 +161,10 @@ class FakeHub {
     const std::size_t sent = first && cut > 0 && cut < body.size() ? cut : body.size();
     const std::string partial =
         fmt::format("Content-Range: bytes {}-{}/{}\r\n", from, data.size() - 1, data.size());
-    send_all(client,
-             fmt::format("HTTP/1.1 {}\r\nContent-Length: {}\r\nConnection: close\r\n{}\r\n",
-                         from > 0 ? "206 Part" : "200 OK", body.size(), from > 0 ? partial : ""));
-    send_all(client, body.substr(0, sent));
+    client.send(fmt::format("HTTP/1.1 {}\r\nContent-Length: {}\r\nConnection: close\r\n{}\r\n",
+                            from > 0 ? "206 Part" : "200 OK", body.size(),
+                            from > 0 ? partial : ""));
+    client.send(body.substr(0, sent));
   }
 
   std::string list() const {
@@ -182,6 +183,7 @@ class FakeHub {
     return out + "]}";
   }
 
+  const TlsServer* tls_;
   int listener_ = -1;
   int port_ = 0;
   std::atomic<bool> stopping_{false};

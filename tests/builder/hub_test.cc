@@ -5,8 +5,10 @@
 #include "builder/hub_files.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "tests/builder/fake_hub.h"
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -267,18 +269,121 @@ TEST_F(HubTest, StoppingKeepsWhatIsThere) {
   EXPECT_EQ(hub_.count("model.safetensors bytes="), 1);
 }
 
+TEST_F(HubTest, HttpsWithACertificateThatIsTrusted) {
+  const test::TlsServer tls;
+  FakeHub secure(&tls);
+  secure.files = hub_.files;
+  secure.token = "hf_secret";
+  secure.cut = 100000;
+  options_.endpoint = secure.endpoint();
+  options_.token = "hf_secret";
+  EXPECT_EQ(failure("SSL_CERT_FILE"), ErrorCode::kSystem);
+  EXPECT_EQ(secure.requests().size(), 0u) << "nobody who is not trusted sees the token";
+  options_.certificates = root_ / "authority.pem";
+  EXPECT_EQ(failure("authority.pem"), ErrorCode::kSystem) << "a file that is not there";
+  std::ofstream(root_ / "authority.pem") << tls.certificate();
+  fetch();
+  EXPECT_EQ(read_file(snapshot() / "model.safetensors"), hub_.files["model.safetensors"]);
+  EXPECT_EQ(secure.count("model.safetensors bytes=100000-"), 1) << "resumed";
+}
+
+// An exception of the caller's progress comes out as it is, though libcurl is in between.
+TEST_F(HubTest, WhatProgressThrowsComesOut) {
+  for (const std::uint64_t after : {0, 1, 150000}) {
+    try {
+      fetch_from_hub("org/tiny", options_, [&](const HubProgress& p) -> bool {
+        if (p.bytes >= after) fail(ErrorCode::kInterrupted, "[test] at {}", after);
+        return true;
+      });
+      ADD_FAILURE() << after;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInterrupted);
+      EXPECT_EQ(error.message(), fmt::format("[test] at {}", after));
+    }
+  }
+  fetch();
+  EXPECT_EQ(read_file(snapshot() / "model.safetensors"), hub_.files["model.safetensors"]);
+}
+
+// Ctrl-C is heard while the hub says nothing, and between two attempts.
+TEST_F(HubTest, WaitingCanBeStopped) {
+  hub_.retry_after_s = 60;
+  for (const bool silent : {true, false}) {
+    hub_.silent = silent;
+    hub_.busy = silent ? 0 : 1000;
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      fetch_from_hub("org/tiny", options_, [&](const HubProgress&) {
+        return std::chrono::steady_clock::now() - start < std::chrono::milliseconds(300);
+      });
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInterrupted) << error.message();
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  }
+}
+
+// A process that may write nowhere, whoever runs the test.
+class WithoutRights {
+ public:
+  WithoutRights() : was_root_(::geteuid() == 0) {
+    if (was_root_) must(::seteuid(kNobody));
+  }
+  ~WithoutRights() {
+    if (was_root_) must(::seteuid(0));
+  }
+
+ private:
+  static void must(int result) { EXPECT_EQ(result, 0); }
+  static constexpr uid_t kNobody = 65534;
+  bool was_root_;
+};
+
+TEST_F(HubTest, ReadOnlyCaches) {
+  fs::create_directories(options_.cache);
+  const auto read_only = [&](const fs::path& path) {
+    fs::permissions(path, fs::perms::all & ~(fs::perms::owner_write | fs::perms::group_write |
+                                             fs::perms::others_write));
+  };
+  fs::permissions(root_, fs::perms::all);
+  read_only(options_.cache);
+  {
+    const WithoutRights nobody;
+    EXPECT_EQ(failure("Permission denied"), ErrorCode::kSystem);
+  }
+  fs::permissions(options_.cache, fs::perms::all);
+  const fs::path folder = fetch();
+  std::vector<fs::path> folders = {options_.cache};
+  for (const auto& entry : fs::recursive_directory_iterator(options_.cache))
+    if (entry.is_directory() && !entry.is_symlink()) folders.push_back(entry.path());
+  for (const fs::path& path : folders) read_only(path);
+  {
+    const WithoutRights nobody;  // everything is there: it is used
+    EXPECT_EQ(fetch(), folder);
+  }
+  for (const fs::path& path : folders) fs::permissions(path, fs::perms::all);
+}
+
 TEST(HubOptions, Environment) {
   ::setenv("HF_HOME", "/tmp/ingot-hf-home", 1);
   ::setenv("HF_ENDPOINT", "https://mirror.example/", 1);
   ::setenv("HF_HUB_OFFLINE", "yes", 1);
   ::setenv("HF_TOKEN", " t \n", 1);
-  ::unsetenv("HF_HUB_CACHE");
+  for (const char* name : {"HF_HUB_CACHE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"})
+    ::unsetenv(name);
   const HubOptions options = HubOptions::from_environment();
   EXPECT_EQ(options.cache, "/tmp/ingot-hf-home/hub");
   EXPECT_EQ(options.endpoint, "https://mirror.example");
   EXPECT_EQ(options.token, "t");
   EXPECT_TRUE(options.offline);
-  for (const char* name : {"HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_TOKEN"})
+  EXPECT_EQ(options.certificates, "");
+  ::setenv("SSL_CERT_FILE", "/tmp/a.pem", 1);
+  EXPECT_EQ(HubOptions::from_environment().certificates, "/tmp/a.pem");
+  ::setenv("CURL_CA_BUNDLE", "/tmp/b.pem", 1);
+  EXPECT_EQ(HubOptions::from_environment().certificates, "/tmp/b.pem");
+  for (const char* name :
+       {"HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_TOKEN", "SSL_CERT_FILE", "CURL_CA_BUNDLE"})
     ::unsetenv(name);
 }
 

@@ -7,9 +7,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 extern char** environ;
 
@@ -39,6 +42,17 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
+bool is_running(pid_t pid) {
+  siginfo_t info{};
+  return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == 0;
+}
+
+void interrupt_once(pid_t pid, const std::function<bool()>& when) {
+  while (is_running(pid) && !when()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ::kill(pid, SIGINT);  // until it is waited for, the number is its own
+}
+
 }  // namespace
 
 // Files stand in for pipes: no reader is needed while the command runs.
@@ -49,20 +63,30 @@ CommandResult run_command(const std::vector<std::string>& arguments, const Comma
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, 0, in.c_str(), O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, 1, to.c_str(), O_WRONLY | O_CREAT, 0600);
+  int pipe[2] = {-1, -1};
+  if (input.output_closed) {
+    EXPECT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
+    ::close(pipe[0]);
+    posix_spawn_file_actions_adddup2(&files, pipe[1], 1);
+  } else {
+    posix_spawn_file_actions_addopen(&files, 1, to.c_str(), O_WRONLY | O_CREAT, 0600);
+  }
   posix_spawn_file_actions_addopen(&files, 2, err.c_str(), O_WRONLY | O_CREAT, 0600);
 
-  std::vector<std::string> words = {INGOT_BINARY};
+  std::vector<std::string> words = input.prefix;
+  words.emplace_back(INGOT_BINARY);
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> settings = input.environment;
   for (char** e = environ; *e; ++e) settings.emplace_back(*e);  // the first of a name counts
   pid_t pid = 0;
-  const int error = posix_spawn(&pid, INGOT_BINARY, &files, nullptr, pointers(words).data(),
-                                pointers(settings).data());
+  const int error = posix_spawnp(&pid, words[0].c_str(), &files, nullptr, pointers(words).data(),
+                                 pointers(settings).data());
   posix_spawn_file_actions_destroy(&files);
+  if (input.output_closed) ::close(pipe[1]);
   CommandResult result;
-  EXPECT_EQ(error, 0) << "cannot start " << INGOT_BINARY;
+  EXPECT_EQ(error, 0) << "cannot start " << words[0];
   int status = 0;
+  if (error == 0 && input.interrupt_when) interrupt_once(pid, input.interrupt_when);
   if (error == 0 && waitpid(pid, &status, 0) == pid)
     result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   result.out = contents(out);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,10 @@ struct CommandInput {
   std::string standard_input;
   std::vector<std::string> environment;  // NAME=value, over the test's own
   std::string standard_output;           // a file instead of CommandResult::out
+  bool output_closed = false;            // standard output is a pipe that nobody reads
+  std::vector<std::string> prefix;       // a program that runs the command: an emulator, a limit
+  // Asked again and again while the command runs; once it holds, the command gets SIGINT.
+  std::function<bool()> interrupt_when;
 };
 
 // Runs INGOT_BINARY with these arguments; no shell. Fails the test when it cannot be started.

@@ -312,7 +312,7 @@ TEST_F(CommandsTest, WhatTheSystemRefusesIsExitCodeSix) {
 
 TEST_F(CommandsTest, ARefusedRequestIsExitCodeOne) {
   bad(1, {"logits", kModel, "--tokens", "1,99999999", "-o", work_ / "x.npy"});
-  bad(1, {"run", kModel, "-p", "a", "--top-p", "1.5"});
+  bad(1, {"logits", kModel, "--tokens", "1,2", "--steps", "2", "-o", work_ / "x.npy"});
   EXPECT_FALSE(fs::exists(work_ / "x.npy"));
 }
 

@@ -173,6 +173,20 @@ TEST_F(ModelTest, ThreadsAndChunksDoNotChangeABit) {
   for (std::size_t i = 1; i < results.size(); ++i) EXPECT_EQ(results[i], results[0]) << i;
 }
 
+// A long prompt is read in many steps; each of them may be the last.
+TEST_F(ModelTest, AnAnswerStopsWhileItsPromptIsRead) {
+  OpenOptions o = options(ComputeMode::kNative, 1);
+  o.build.max_tokens = 1;
+  const auto model = Model::open(kModels / "llama", o);
+  int asked = 0;
+  const OutputEvent last = model->generate({.prompt = std::vector<std::int32_t>(40, 5)},
+                                           [&](const OutputEvent&) { return ++asked < 3; });
+  EXPECT_EQ(last.finish, FinishReason::kCancelled);
+  EXPECT_TRUE(last.tokens.empty());
+  EXPECT_LE(asked, 4);
+  EXPECT_EQ(model->loop().scheduler().pool().free_pages(), model->executor().kv_pages());
+}
+
 TEST_F(ModelTest, RefusesWhatCannotRun) {
   const auto model = Model::open(kModels / "llama", options(ComputeMode::kNative));
   const auto refused = [&](Request r) {
