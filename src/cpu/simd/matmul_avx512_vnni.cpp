@@ -46,7 +46,7 @@ MatmulPlan plan(const PackedFormat& f, Compute compute, int64_t tokens) {
   // Long ones for many: the sums of a tile stay in L1 meanwhile.
   const int slice_k = tokens <= kFewTiles * kTokens512 ? 512 : 2048;
   const int groups = f.group == 0 ? 0 : slice_k / f.group * (f.has_min ? 2 : 1);
-  return {.tile_tokens = kTokens512,
+  return {.tile_tokens = f.group == 0 ? kTokens512 : kTokensGroups,
           .slice_k = slice_k,
           .value_bytes = 1,
           .slice_bytes = in_place(f) ? 0 : slice_k * kPanelRows,
