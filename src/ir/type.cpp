@@ -25,7 +25,6 @@ std::string to_string(const Dim& dim) {
 
 Shape ValueType::at(const DimValues& v) const {
   check(dims.size() <= Shape::kMaxRank, "a value has at most four dimensions");
-  Shape shape;
   std::array<std::int64_t, Shape::kMaxRank> numbers{};
   for (std::size_t i = 0; i < dims.size(); ++i) numbers[i] = dims[i].at(v);
   return Shape(std::span<const std::int64_t>(numbers.data(), dims.size()));
