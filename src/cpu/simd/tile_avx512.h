@@ -213,32 +213,40 @@ template <int kStep, PackedKind K, int kTokens>
   constexpr int kValueBytes = kStep == kPairs ? 2 : 1;
   const int64_t groups = call.k / f.group;
   const int64_t first = call.k_begin / f.group * kTokens;
+  const int64_t group_bytes = from.group_bytes;
+  const int64_t prefetch_step = from.prefetch_step;
   const uint8_t* w = from.q;
   const uint8_t* pf = from.prefetch;
   const float* ws = call.scale;
   const uint8_t* x = static_cast<const uint8_t*>(call.act.q) + call.k_begin * kTokens * kValueBytes;
   const int32_t* init = call.act.init + first;
-  register const float* xs asm("r8") = call.act.scale + call.k_begin / 32 * kTokens;
-  register const float* xm asm("r9") = call.act.sum + first;
-  register const float* addend asm("r10") = call.first ? kZeros : call.c;
+  const float* scales = call.act.scale + call.k_begin / 32 * kTokens;
+  const float* sums = call.act.sum + first;
+  float* const c = call.c;
+  const float* added = call.first ? kZeros : c;
   for (int64_t g = 1; g <= groups; ++g) {
+    // Bound here, from locals alone: any call in between, such as ThreadSanitizer's before a load,
+    // may change these registers.
+    register const float* xs asm("r8") = scales;
+    register const float* xm asm("r9") = sums;
+    register const float* addend asm("r10") = added;
     asm volatile(
         ".altmacro\n mm_ones %c[step]\n mm_init %c[step], %c[base], %c[tokens]\n"
         "mm_steps %c[step], %c[base], %c[tokens], %c[steps], %c[lines]\n"
         "mm_end %c[step], %c[base], %c[tokens], %c[min]\n .noaltmacro"
-        : "+S"(w), "+D"(x), "+d"(init), "+a"(ws), "+b"(pf), "+r"(xs), "+r"(xm), "+r"(addend)
-        : "c"(call.c), [step] "i"(kStep), [base] "i"(base_of(kStep)), [tokens] "i"(kTokens),
-          [steps] "i"(f.group * kValueBytes / 4), [lines] "i"(lines_of(f)),
+        : "+S"(w), "+D"(x), "+d"(init), "+a"(ws), "+b"(pf)
+        : "c"(c), "r"(xs), "r"(xm), "r"(addend), [step] "i"(kStep), [base] "i"(base_of(kStep)),
+          [tokens] "i"(kTokens), [steps] "i"(f.group * kValueBytes / 4), [lines] "i"(lines_of(f)),
           [min] "i"(f.has_min ? 1 : 0)
         : INGOT_TILE_REGISTERS);
-    w += from.group_bytes;
+    w += group_bytes;
     ws += f.has_min ? 2 * kPanelRows : kPanelRows;
     x += f.group * kTokens * kValueBytes;
     init += kTokens;
-    xm += kTokens;
-    if (g * f.group % 32 == 0) xs += kTokens;
-    pf += from.prefetch_step;
-    addend = call.c;
+    sums += kTokens;
+    if (g * f.group % 32 == 0) scales += kTokens;
+    pf += prefetch_step;
+    added = c;
   }
 }
 
