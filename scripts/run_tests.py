@@ -139,6 +139,65 @@ def stage_install(log, tally, options):
     tally.record(ok and log.run(place / "bin/ingot", "--help"), "cmake --install gives bin/ingot")
 
 
+def traps(folder, names):
+    """A folder for the front of PATH whose programs note that they were called, and fail."""
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_text(f'#!/bin/sh\necho "{name} $*" >> "{folder}/called"\nexit 1\n')
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def source_archive(place):
+    """Copies what an archive of the sources holds: the tracked files, and nothing of git."""
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    for name in tracked.decode().split("\0")[:-1]:
+        if (ROOT / name).is_file():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, place / name)
+
+
+def stage_archive(log, tally, options):
+    """A source archive in a folder with blanks builds without git, Python and network, and writes only its build folder."""
+    work = BUILD / "test archive"
+    shutil.rmtree(work, ignore_errors=True)
+    place = work / "ingot 0"
+    place.mkdir(parents=True)
+    if not (ROOT / ".git").exists():
+        tally.skipped += 1
+        tally.note += " not a git checkout;"
+        return
+    source_archive(place)
+    before = sorted(place.rglob("*"))
+    trapped = traps(work / "traps", ("git", "python", "python3", "curl", "wget"))
+    env = {"PATH": f"{trapped}:{os.environ['PATH']}"}
+    # Without a network where the system lets a user have a namespace of his own.
+    alone = ("unshare", "-rn") if log.run("unshare", "-rn", "true") else ()
+    options = ("-DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON", "-DINGOT_BENCH=OFF")
+    ok = log.run(*alone, "cmake", "-S", place, "-B", place / "build/release", "-G", "Ninja", *options, env=env)
+    ok = ok and log.run(*alone, "cmake", "--build", place / "build/release", "-j", JOBS, "--target", "ingot",
+                        "base_test", env=env)
+    tally.record(ok, "a source archive builds")
+    tally.record(ok and log.run(*alone, place / "build/release/tests/base_test", "--gtest_brief=1"), "its tests pass")
+    tally.record(ok and log.run(*alone, place / "build/release/ingot", "logits", place / "tests/fixtures/models/llama",
+                                "--tokens", "1,2,3", "-o", work / "logits.npy",
+                                env={"INGOT_CACHE": str(work / "cache")}), "what it builds runs")
+    tally.record(not (trapped / "called").exists(), "neither git nor Python nor a download is called")
+    after = sorted(path for path in place.rglob("*") if (place / "build") not in (path, *path.parents))
+    tally.record(after == before, "nothing is written beside the build folder")
+
+
+def stage_clang(log, tally, options):
+    """Everything but the tests compiles with clang, and a tiny model runs."""
+    build = BUILD / "clang"
+    ok = log.run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_CXX_COMPILER=clang++-19",
+                 "-DCMAKE_C_COMPILER=clang-19", "-DINGOT_TESTS=OFF", "-DINGOT_BENCH=OFF")
+    ok = ok and log.run("cmake", "--build", build, "-j", JOBS)
+    tally.record(ok, "clang build")
+    tally.record(ok and log.run(build / "ingot", "logits", ROOT / "tests/fixtures/models/llama", "--tokens", "1,2,3",
+                                "-o", LOGS / "clang.npy"), "what clang built runs")
+
+
 def stage_units(log, tally, options):
     report = LOGS / "units.xml"
     report.unlink(missing_ok=True)
@@ -257,7 +316,7 @@ def stage_repeat(log, tally, options):
 
 
 STAGES = {name[len("stage_"):]: function for name, function in list(globals().items()) if name.startswith("stage_")}
-ONLY_WHEN_NAMED = ("repeat",)
+ONLY_WHEN_NAMED = ("repeat", "clang")
 
 
 def main():
@@ -265,7 +324,7 @@ def main():
     parser.add_argument("--list", action="store_true", help="print the stages and leave")
     parser.add_argument("--fuzz-seconds", type=int, default=20, metavar="N", help="seconds a fuzz target (default 20)")
     parser.add_argument("--repeat", type=int, default=100, metavar="N", help="rounds of the repeat stage (default 100)")
-    parser.add_argument("stages", nargs="*", metavar="STAGE", help="stages to run, in this order (default: all but repeat)")
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help="stages to run, in this order (default: all but repeat and clang)")
     options = parser.parse_args()
     if options.list:
         print("\n".join(f"{name:<10}{(function.__doc__ or '').splitlines()[0] if function.__doc__ else ''}"

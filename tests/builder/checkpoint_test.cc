@@ -324,6 +324,47 @@ TEST_F(CheckpointTest, VocabulariesOfAnySize) {
   }
 }
 
+// The tokenizer knows more ids than the model has rows.
+TEST_F(CheckpointTest, TextBeyondTheModelsVocabularyIsRefused) {
+  EditedCheckpoint c(kLlama);
+  c.config()["vocab_size"] = 301;
+  for (const char* name : {"lm_head.weight", "model.embed_tokens.weight"}) {
+    std::vector<float> values = c.tensors.at(name).as_floats();
+    values.resize(301 * 64);
+    c.tensors.at(name) = StoredTensor::floats({301, 64}, values);
+  }
+  const auto model = Model::open(c.save(), options());
+  const auto submit = [&](const char* text) {
+    return model->loop().submit(
+        {.prompt = model->encode_prompt(text), .sampling = {.max_tokens = 1}});
+  };
+  EXPECT_TRUE(submit("a").ok());
+  const auto refused = submit("fo");  // 319
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kRequest);
+  EXPECT_NE(refused.error().message().find("319"), std::string::npos) << refused.error().message();
+}
+
+// A template writes BOS itself, a tokenizer's post-processor writes it for plain text.
+TEST_F(CheckpointTest, OneBeginningOfText) {
+  EditedCheckpoint c(kLlama);
+  test::write_text(c.file("chat_template.jinja"),
+                   "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}");
+  const auto model = Model::open(c.save(), options());
+  const std::int32_t bos = *model->tokenizer().bos_id();
+  const OrderedJson messages =
+      parse_ordered_json(R"([{"role": "user", "content": "a"}])", "messages");
+  std::vector<std::int32_t> plain = model->tokenizer().encode("a", {.add_special = false});
+  ASSERT_EQ(std::count(plain.begin(), plain.end(), bos), 0);
+  plain.insert(plain.begin(), bos);
+  EXPECT_EQ(model->encode_prompt("a"), plain);
+  const auto chat =
+      model->encode_chat(model->chat_template().render({.messages = &messages}).value_or_throw());
+  EXPECT_EQ(chat, plain);
+  EXPECT_EQ(model->generate({.prompt = chat, .sampling = {.max_tokens = 1}}).usage.prompt_tokens,
+            static_cast<std::int64_t>(plain.size()));
+}
+
 TEST_F(CheckpointTest, UnknownArchitecturesListTheKnown) {
   EditedCheckpoint c(kLlama);
   c.config()["architectures"] = {"FancyForCausalLM"};

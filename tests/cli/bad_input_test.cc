@@ -94,6 +94,14 @@ TEST_F(BadInputTest, DamagedGguf) {
   std::string many = whole;  // of tensors
   std::memset(many.data() + 8, 0x1f, 8);
   expect_no_model(input("many.gguf", many), {"many.gguf"});
+  for (const std::size_t at : {std::size_t{8}, std::size_t{16}}) {  // of tensors, of keys
+    std::string claims = whole;
+    const std::uint64_t count = std::uint64_t{1} << 61;
+    std::memcpy(claims.data() + at, &count, sizeof count);
+    CommandInput small;
+    small.prefix = {"prlimit", "--data=100000000"};
+    bad(3, {"inspect", input("claims.gguf", claims)}, small);
+  }
   std::string version = whole;
   version[4] = 9;
   expect_no_model(input("version.gguf", version), {"version 9"});

@@ -30,9 +30,10 @@ struct AttentionConfig {
   bool f32 = false;
   std::int64_t page_tokens = 64;
   std::int64_t max_context = 1024;
+  double sharpness = 1.5;  // of the softmax
 
   KvLayout layout() const { return {kv_heads, dim, page_tokens, f32}; }
-  double scale() const { return 1.5 / std::sqrt(static_cast<double>(dim)); }
+  double scale() const { return sharpness / std::sqrt(static_cast<double>(dim)); }
 };
 
 inline std::string describe(const AttentionConfig& c) {
@@ -141,6 +142,7 @@ inline std::vector<double> exact_row(const AttentionConfig& c, int sequence,
   const std::int64_t low = c.window > 0 ? std::max<std::int64_t>(0, position - c.window + 1) : 0;
   std::vector<double> out(q.size(), 0.0);
   std::vector<double> sums(static_cast<std::size_t>(c.heads), 0.0);
+  std::vector<double> top(static_cast<std::size_t>(c.heads), -INFINITY);
   for (std::int64_t t = low; t <= position; ++t) {
     const std::vector<float> k = token_values(sequence, t, 1, c.kv_heads * c.dim);
     const std::vector<float> v = token_values(sequence, t, 2, c.kv_heads * c.dim);
@@ -152,11 +154,16 @@ inline std::vector<double> exact_row(const AttentionConfig& c, int sequence,
              kept(k[static_cast<std::size_t>(kv + d)]);
       x *= c.scale();
       if (c.softcap != 0) x = c.softcap * std::tanh(x / c.softcap);
-      const double p = std::exp(x);  // small enough here to need no maximum
-      sums[static_cast<std::size_t>(h)] += p;
-      for (std::int64_t d = 0; d < c.dim; ++d)
-        out[static_cast<std::size_t>(h * c.dim + d)] +=
-            p * kept(v[static_cast<std::size_t>(kv + d)]);
+      double& largest = top[static_cast<std::size_t>(h)];
+      const double before = x > largest ? std::exp(largest - x) : 1;  // for what is summed so far
+      largest = std::max(largest, x);
+      const double p = std::exp(x - largest);
+      double& sum = sums[static_cast<std::size_t>(h)];
+      sum = sum * before + p;
+      for (std::int64_t d = 0; d < c.dim; ++d) {
+        double& to = out[static_cast<std::size_t>(h * c.dim + d)];
+        to = to * before + p * kept(v[static_cast<std::size_t>(kv + d)]);
+      }
     }
   }
   for (std::size_t i = 0; i < out.size(); ++i) out[i] /= sums[i / static_cast<std::size_t>(c.dim)];

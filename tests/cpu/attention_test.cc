@@ -55,6 +55,43 @@ TEST_P(AttentionTest, AgreesWithDoublePrecision) {
   }
 }
 
+// Alone, all but one, all, and more than there are; whole, in chunks and one by one.
+TEST_P(AttentionTest, WindowsAtTheirEdges) {
+  constexpr std::int64_t n = 131;
+  for (const std::int64_t window : {std::int64_t{1}, std::int64_t{2}, n - 1, n, n + 1}) {
+    const AttentionConfig c{.heads = 6, .kv_heads = 2, .window = window};
+    const std::int64_t width = c.heads * c.dim;
+    const std::vector<float> whole = run_step(c, {{4, n, n}}, options());
+    for (std::int64_t position = 0; position < n; position += 10) {
+      const std::vector<double> wanted = exact_row(c, 4, position);
+      for (std::size_t i = 0; i < wanted.size(); ++i)
+        ASSERT_NEAR(whole[static_cast<std::size_t>(position * width) + i], wanted[i], 1e-5)
+            << describe(c) << " position " << position;
+    }
+    for (const std::int64_t chunk : {1, 5})
+      for (std::int64_t begin = 0; begin < n; begin += chunk) {
+        const std::int64_t end = std::min(n, begin + chunk);
+        const std::vector<float> part = run_step(c, {{4, end, end - begin}}, options());
+        ASSERT_TRUE(same_bits(part.data(), whole.data() + begin * width, (end - begin) * width))
+            << describe(c) << " chunk " << chunk << " at " << begin;
+      }
+  }
+}
+
+// Scores beyond 65504, where half precision ends; with a soft cap they come back to the cap.
+TEST_P(AttentionTest, ScoresBeyondHalfPrecision) {
+  for (const double softcap : {0.0, 50.0}) {
+    const AttentionConfig c{.heads = 4, .kv_heads = 2, .softcap = softcap, .sharpness = 1e5};
+    const std::vector<float> out = run_step(c, {{5, 200, 200}}, options());
+    for (const std::int64_t position : {0, 1, 70, 199}) {
+      const std::vector<double> wanted = exact_row(c, 5, position);
+      for (std::size_t i = 0; i < wanted.size(); ++i)
+        ASSERT_NEAR(out[static_cast<std::size_t>(position * c.heads * c.dim) + i], wanted[i], 0.02)
+            << "soft cap " << softcap << " position " << position;
+    }
+  }
+}
+
 TEST_P(AttentionTest, ChunksOfAnySizeGiveTheSameBits) {
   for (const AttentionConfig& c : configs()) {
     const std::int64_t n = 331;

@@ -265,8 +265,13 @@ TEST_P(OldProcessors, RunWithoutIllegalInstructions) {
 INSTANTIATE_TEST_SUITE_P(Emulated, OldProcessors,
                          ::testing::Values(OldProcessor{"Nehalem", "generic"},
                                            OldProcessor{"SandyBridge", "generic"},
-                                           OldProcessor{"Haswell", "avx2"}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                                           OldProcessor{"Haswell", "avx2"},
+                                           OldProcessor{"Skylake-Client", "avx2"}),
+                         [](const auto& info) {
+                           std::string name = info.param.name;
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace ingot
