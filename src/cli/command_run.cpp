@@ -69,16 +69,21 @@ OutputEvent answer(Model& model, Request request, bool stream) {
 std::optional<std::string> ask() {
   while (true) {
     std::fputs("> ", stderr);
+    if (!wait_for_input()) {
+      clear_interrupt();
+      std::fputs("\n(Ctrl-D leaves)\n", stderr);
+      continue;
+    }
+    // A terminal gives a line at a time, so none waits in the stream's buffer.
     std::string line;
     if (std::getline(std::cin, line)) {
       if (line.find_first_not_of(" \t") != std::string::npos) return line;
-      continue;
+    } else if (interrupted()) {  // while the line was read
+      std::cin.clear();
+      std::clearerr(stdin);
+    } else {
+      return std::nullopt;
     }
-    std::cin.clear();
-    if (!interrupted()) return std::nullopt;
-    clear_interrupt();
-    std::clearerr(stdin);
-    std::fputs("\n(Ctrl-D leaves)\n", stderr);
   }
 }
 

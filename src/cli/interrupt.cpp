@@ -2,8 +2,11 @@
 
 #include "base/error.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 
 namespace ingot::cli {
@@ -12,15 +15,21 @@ namespace {
 
 constexpr int kInterruptedExit = 130;  // as in the table of base/error.cpp
 volatile std::sig_atomic_t pending = 0;
+// The handler writes to the one end, whoever waits for input watches the other: a signal just
+// before a read, or on another thread, would not end the read.
+int told = -1, telling = -1;
 
 void on_interrupt(int) {
   if (pending != 0) ::_exit(kInterruptedExit);
   pending = 1;
+  const int error = errno;
+  if (::write(telling, "", 1) < 0) errno = error;  // full: told already
 }
 
 }  // namespace
 
 void catch_interrupts() {
+  if (int ends[2]; ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) told = ends[0], telling = ends[1];
   struct sigaction action{};
   action.sa_handler = on_interrupt;
   sigemptyset(&action.sa_mask);
@@ -32,7 +41,17 @@ bool interrupted() {
   return pending != 0;
 }
 
+bool wait_for_input() {
+  pollfd watched[] = {{STDIN_FILENO, POLLIN, 0}, {told, POLLIN, 0}};
+  while (!interrupted())
+    if (::poll(watched, 2, -1) > 0 && watched[0].revents != 0) return true;
+  return false;
+}
+
 void clear_interrupt() {
+  char drained[16];
+  while (::read(told, drained, sizeof drained) > 0) {
+  }
   pending = 0;
 }
 

@@ -8,6 +8,8 @@ void catch_interrupts();
 bool interrupted();
 // A chat goes on after its answer was stopped.
 void clear_interrupt();
+// Waits until standard input can be read, or has ended. False when Ctrl-C comes first.
+bool wait_for_input();
 // Throws Error{kInterrupted} after Ctrl-C.
 void throw_if_interrupted();
 

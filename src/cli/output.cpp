@@ -33,9 +33,9 @@ std::string read_standard_input() {
   std::string text;
   std::array<char, 1 << 16> chunk;
   while (true) {
+    if (!wait_for_input()) throw_if_interrupted();
     const ssize_t n = ::read(STDIN_FILENO, chunk.data(), chunk.size());
     if (n == 0) return text;
-    throw_if_interrupted();
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(ErrorCode::kSystem, "[stdin] {}", std::strerror(errno));
     if (text.size() + static_cast<std::size_t>(n) > kMaxInput)

@@ -1,0 +1,139 @@
+// A chat on a terminal: turns, history, Ctrl-C that stops an answer and not the program, Ctrl-D.
+#include "base/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/builder/edited_checkpoint.h"
+#include "tests/cli/command.h"
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+constexpr char kCtrlC = 3, kCtrlD = 4;
+
+// The command on a terminal of its own.
+class Terminal {
+ public:
+  Terminal(std::vector<std::string> arguments, const std::string& cache) {
+    arguments.insert(arguments.begin(), INGOT_BINARY);
+    std::vector<char*> words;
+    for (std::string& a : arguments) words.push_back(a.data());
+    words.push_back(nullptr);
+    child_ = ::forkpty(&master_, nullptr, nullptr, nullptr);
+    if (child_ != 0) return;
+    ::setenv("INGOT_CACHE", cache.c_str(), 1);
+    ::execv(INGOT_BINARY, words.data());
+    ::_exit(127);
+  }
+  ~Terminal() {
+    if (child_ > 0) {
+      ::kill(child_, SIGKILL);
+      ::waitpid(child_, nullptr, 0);
+    }
+    ::close(master_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  void type(const std::string& text) {
+    EXPECT_EQ(::write(master_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+  // What is shown from the last call on, up to and with `text`. Fails the test when that does not
+  // come.
+  std::string until(const std::string& text) {
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    while (shown_.find(text) == std::string::npos && std::chrono::steady_clock::now() < end) {
+      pollfd wait{master_, POLLIN, 0};
+      char buffer[4096];
+      if (::poll(&wait, 1, 100) <= 0) continue;
+      const ssize_t n = ::read(master_, buffer, sizeof buffer);
+      if (n <= 0) break;
+      shown_.append(buffer, static_cast<std::size_t>(n));
+    }
+    const std::size_t at = shown_.find(text);
+    EXPECT_NE(at, std::string::npos) << "wanted " << text << " in\n" << shown_;
+    const std::size_t size = at == std::string::npos ? shown_.size() : at + text.size();
+    std::string out = shown_.substr(0, size);
+    shown_.erase(0, size);
+    return out;
+  }
+  int exit_code() {
+    int status = 0;
+    const auto end = std::chrono::steady_clock::now() + 20s;
+    while (::waitpid(child_, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > end) return -1;
+      ::usleep(10000);
+    }
+    child_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  int master_ = -1;
+  pid_t child_ = -1;
+  std::string shown_;
+};
+
+TEST(ChatTest, TurnsHaveAHistory) {
+  test::EditedCheckpoint c(fs::path(INGOT_FIXTURES) / "models" / "llama");
+  test::write_text(c.file("chat_template.jinja"),
+                   "{% if messages | length == 3 %}{{ raise_exception('after ' ~ "
+                   "messages[0].content ~ ' and an ' ~ messages[1].role) }}{% endif %}"
+                   "{{ messages[-1].content }}");
+  const WorkFolder work;
+  Terminal terminal({"run", c.save(), "--max-tokens", "3"}, work / "cache");
+  terminal.until("> ");
+  terminal.type("hello\n");
+  terminal.until("hello\r\n");  // its echo
+  EXPECT_GT(terminal.until("\r\n> ").size(), 4U) << "an answer";
+  terminal.type("\n   \n");  // nothing to answer
+  terminal.until("> ");
+  terminal.type("again\n");
+  EXPECT_THAT(terminal.until("> "), testing::Not(HasSubstr("error")));
+  terminal.until("error: after hello and an assistant");
+  terminal.until("> ");  // goes on without the turn that failed
+  terminal.type(std::string(1, kCtrlC));
+  terminal.until("Ctrl-D leaves");
+  terminal.until("> ");
+  terminal.type(std::string(1, kCtrlD));
+  EXPECT_EQ(terminal.exit_code(), 0);
+}
+
+TEST(ChatTest, CtrlCStopsTheAnswerOnly) {
+  const char* cache = std::getenv("INGOT_CACHE");
+  const fs::path root =
+      cache && *cache
+          ? fs::path(cache)
+          : fs::path(std::getenv("HOME") ? std::getenv("HOME") : "/") / ".cache" / "ingot";
+  const fs::path model = root / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
+  if (!fs::exists(model)) GTEST_SKIP() << "no " << model << "; scripts/fetch_smollm2 brings it";
+  const WorkFolder work;
+  Terminal terminal({"run", model, "--ignore-eos", "--temperature", "0"}, work / "cache");
+  terminal.until("> ");
+  for (int turn = 0; turn < 2; ++turn) {
+    terminal.type("Count from one to one million.\n");
+    terminal.until("million.\r\n");
+    terminal.until(" ");  // the answer has begun
+    terminal.type(std::string(1, kCtrlC));
+    EXPECT_LT(terminal.until("\r\n> ").size(), 20000U);
+  }
+  terminal.type(std::string(1, kCtrlD));
+  EXPECT_EQ(terminal.exit_code(), 0);
+}
+
+}  // namespace
+}  // namespace ingot
