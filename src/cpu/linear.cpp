@@ -176,6 +176,16 @@ void finish(const Job& job, const PanelOutput& out, std::int64_t token, int toke
                       .y_stride = call.y_stride});
 }
 
+// The lines of y that a tile will write: fetched while it multiplies, or its stores would queue up
+// behind each other's misses and hold up the next tile.
+void expect_results(const LinearCall& call, std::int64_t token, int tokens, std::int64_t column) {
+  for (int i = 0; i < tokens; ++i) {
+    const float* y = call.y + (token + i) * call.y_stride + column;
+    __builtin_prefetch(y, 1);
+    if (call.epilogue != Epilogue::kSwiglu) __builtin_prefetch(y + 16, 1);
+  }
+}
+
 // One panel of one weight for a block of tokens.
 void run_panel(const Job& job, const Input& input, const ActTile& act, const std::uint8_t* panel,
                const TokenBlock& block, const PanelOutput& out, const Scratch& scratch) {
@@ -183,6 +193,7 @@ void run_panel(const Job& job, const Input& input, const ActTile& act, const std
   const Tiles tiles(block.tokens, input.plan.tile_tokens);
   const auto* row_scale = f.row_header_bytes != 0 ? reinterpret_cast<const float*>(panel) : nullptr;
   const std::uint8_t* blocks = panel + f.row_header_bytes * kPanelRows;
+  const bool whole = input.k <= input.plan.slice_k;
   const std::int64_t bytes_per_k32 = std::int64_t{packed_block_bytes(f)} * 32 / f.block_k;
   for (std::int64_t k = 0; k < input.k; k += input.plan.slice_k) {
     const std::int64_t slice = std::min<std::int64_t>(input.plan.slice_k, input.k - k);
@@ -199,7 +210,10 @@ void run_panel(const Job& job, const Input& input, const ActTile& act, const std
     blocks += slice_bytes;
     const bool last = k + slice == input.k;
     for (std::int64_t t = 0; t < tiles.count; ++t) {
-      float* c = scratch.c + tiles.first(t) * kPanelRows;
+      // Sums that end with this slice need not be kept: all tiles use the same lines of L1.
+      float* c = whole ? scratch.c : scratch.c + tiles.first(t) * kPanelRows;
+      const std::int64_t token = block.begin + tiles.first(t);
+      if (last) expect_results(job.call, token, tiles.size(t), out.column);
       job.kernels.tile({.format = &f,
                         .compute = job.call.compute,
                         .act = input.tile(act, tiles, t),
@@ -214,7 +228,7 @@ void run_panel(const Job& job, const Input& input, const ActTile& act, const std
                         .row_scale = row_scale,
                         .prefetch = blocks,
                         .prefetch_bytes = t == 0 ? slice_bytes : 0});
-      if (last) finish(job, out, block.begin + tiles.first(t), tiles.size(t), c);
+      if (last) finish(job, out, token, tiles.size(t), c);
     }
   }
 }

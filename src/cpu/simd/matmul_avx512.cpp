@@ -37,8 +37,6 @@ void quantise(const QuantiseCall& call) {
 }
 
 void expand(const ExpandCall& call) {
-  const PackedKind kind = call.format->kind;
-  if (kind == PackedKind::kF32 || kind == PackedKind::kBf16) return;  // in place
   kMatmulAvx2.expand(call);
 }
 
@@ -81,7 +79,7 @@ void tile(const TileCall& call) {
   const int value_bytes = pairs(f) ? 2 : 1;
   if (f.group == 0) {
     const int64_t bytes = 32 * kPanelRows * value_bytes;
-    return tile_rows(call, stream_of(call, call.q, bytes, call.k / 16), run);
+    return run(call, stream_of(call, call.q, bytes, call.k / 16));
   }
   const int64_t bytes = f.group * kPanelRows * value_bytes;
   run(call, stream_of(call, call.q, bytes, call.k / f.group));
@@ -148,56 +146,61 @@ float largest_of_row(const float* x, int64_t k) {
   return largest(top);
 }
 
-void quantise_token(const QuantiseCall& call, int token) {
-  const PackedFormat& f = *call.format;
-  const ActTile& out = call.out;
-  const int tokens = out.tokens;
-  const float* x = call.x + token * call.x_stride;
-  auto* q = static_cast<int8_t*>(out.q) + token * 4;
-  Step127 step{0, 0};
-  int64_t total = 0;
-  if (f.group == 0) {
-    step = step_of(largest_of_row(x, call.k));
-    out.scale[token] = step.scale;
-  }
-  int64_t at = token;  // of the group's init and sum
-  for (int64_t k = 0; k < call.padded_k; k += 32, q += 32 * tokens) {
-    const __m512 v0 = _mm512_maskz_loadu_ps(first_lanes(call.k - k), x + k);
-    const __m512 v1 = _mm512_maskz_loadu_ps(first_lanes(call.k - k - 16), x + k + 16);
-    if (f.group != 0) {
-      step = step_of(largest(_mm512_max_epi32(magnitude(v0), magnitude(v1))));
-      out.scale[k / 32 * tokens + token] = step.scale;
-    }
-    const __m512 inverse = _mm512_set1_ps(step.inverse);
-    const __m512i n0 = _mm512_cvtps_epi32(_mm512_mul_ps(v0, inverse));
-    const __m512i n1 = _mm512_cvtps_epi32(_mm512_mul_ps(v1, inverse));
-    alignas(32) int32_t words[8];
-    _mm_store_si128(reinterpret_cast<__m128i*>(words), _mm512_cvtsepi32_epi8(n0));
-    _mm_store_si128(reinterpret_cast<__m128i*>(words + 4), _mm512_cvtsepi32_epi8(n1));
-    for (int j = 0; j < 8; ++j) memcpy(q + 4 * tokens * j, words + j, 4);
-    if (f.group == 16) {
-      const int64_t sums[2] = {_mm512_reduce_add_epi32(n0), _mm512_reduce_add_epi32(n1)};
-      for (int i = 0; i < 2; ++i, at += tokens) {
-        out.init[at] = static_cast<int32_t>(-f.zero_point * sums[i]);
-        if (f.has_min) out.sum[at] = step.scale * static_cast<float>(sums[i]);
-      }
-      continue;
-    }
-    // 64 bits, for what NaN rounds to.
-    const int64_t sum = _mm512_reduce_add_epi32(_mm512_add_epi32(n0, n1));
-    total += sum;
-    if (f.group == 0) continue;
-    out.init[at] = static_cast<int32_t>(-f.zero_point * sum);
-    if (f.has_min) out.sum[at] = step.scale * static_cast<float>(sum);
-    at += tokens;
-  }
-  if (f.group == 0) out.init[token] = static_cast<int32_t>(-f.zero_point * total);
+// 32 values of one token to s8, by `step`; their sums over the first and the last 16.
+struct Sums16 {
+  int64_t first;  // 64 bits, for what NaN rounds to
+  int64_t last;
+};
+inline Sums16 quantise_32(__m512 v0, __m512 v1, float inverse, uint8_t* q, int tokens) {
+  const __m512 by = _mm512_set1_ps(inverse);
+  const __m512i n0 = _mm512_cvtps_epi32(_mm512_mul_ps(v0, by));
+  const __m512i n1 = _mm512_cvtps_epi32(_mm512_mul_ps(v1, by));
+  alignas(32) int32_t words[8];
+  _mm_store_si128(reinterpret_cast<__m128i*>(words), _mm512_cvtsepi32_epi8(n0));
+  _mm_store_si128(reinterpret_cast<__m128i*>(words + 4), _mm512_cvtsepi32_epi8(n1));
+  for (int j = 0; j < 8; ++j) memcpy(q + 4 * tokens * j, words + j, 4);
+  return {_mm512_reduce_add_epi32(n0), _mm512_reduce_add_epi32(n1)};
 }
 
 }  // namespace
 
 void quantise_bytes_avx512(const QuantiseCall& call) {
-  for (int i = 0; i < call.out.tokens; ++i) quantise_token(call, i);
+  const PackedFormat& f = *call.format;
+  const ActTile& out = call.out;
+  const int tokens = out.tokens;
+  Step127 steps[kTokens512];
+  int64_t totals[kTokens512] = {};
+  if (f.group == 0)
+    for (int i = 0; i < tokens; ++i) {
+      steps[i] = step_of(largest_of_row(call.x + i * call.x_stride, call.k));
+      out.scale[i] = steps[i].scale;
+    }
+  walk_stretches(call, [&](int i, int64_t k) {
+    const float* x = call.x + i * call.x_stride + k;
+    auto* q = static_cast<uint8_t*>(out.q) + k * tokens + 4 * i;
+    const __m512 v0 = _mm512_maskz_loadu_ps(first_lanes(call.k - k), x);
+    const __m512 v1 = _mm512_maskz_loadu_ps(first_lanes(call.k - k - 16), x + 16);
+    if (f.group == 0) {
+      const Sums16 sums = quantise_32(v0, v1, steps[i].inverse, q, tokens);
+      totals[i] += static_cast<int32_t>(sums.first + sums.last);
+      return;
+    }
+    const Step127 step = step_of(largest(_mm512_max_epi32(magnitude(v0), magnitude(v1))));
+    out.scale[k / 32 * tokens + i] = step.scale;
+    const Sums16 sums = quantise_32(v0, v1, step.inverse, q, tokens);
+    const auto put = [&](int64_t group, int64_t sum) {
+      out.init[group * tokens + i] = static_cast<int32_t>(-f.zero_point * sum);
+      if (f.has_min) out.sum[group * tokens + i] = step.scale * static_cast<float>(sum);
+    };
+    if (f.group == 16) {
+      put(k / 16, sums.first);
+      put(k / 16 + 1, sums.last);
+    } else {
+      put(k / 32, static_cast<int32_t>(sums.first + sums.last));
+    }
+  });
+  if (f.group == 0)
+    for (int i = 0; i < tokens; ++i) out.init[i] = static_cast<int32_t>(-f.zero_point * totals[i]);
 }
 
 void quantise_floats_avx512(const QuantiseCall& call) {
@@ -223,8 +226,10 @@ void finish_avx512(const FinishCall& call) {
 }
 
 MatmulPlan plan_floats_avx512(const PackedFormat& f, int64_t tokens) {
-  const bool in_place = f.kind == PackedKind::kF32 || f.kind == PackedKind::kBf16;
   const bool few = tokens <= kFewTiles * kTokens512;
+  // f16 takes several instructions to widen: for many tokens it is done once.
+  const bool in_place = f.kind == PackedKind::kF32 || f.kind == PackedKind::kBf16 ||
+                        (f.kind == PackedKind::kF16 && few);
   // In place: as far as the prefetch runs ahead. Else at least a super-block, in L2.
   const int slice_k = in_place ? (few ? 256 : 1024) : 256;
   return {.tile_tokens = kTokens512,
@@ -238,10 +243,11 @@ MatmulPlan plan_floats_avx512(const PackedFormat& f, int64_t tokens) {
 void tile_floats_avx512(const TileCall& call) {
   constexpr UpTo14 kUpTo;
   const int tokens = call.act.tokens;
-  if (call.first) memset(call.c, 0, static_cast<size_t>(tokens) * kPanelRows * sizeof(float));
   const bool bf16 = call.format->kind == PackedKind::kBf16;
-  const Stream from = stream_of(call, call.q, kPanelRows * (bf16 ? 64 : 128), call.k / 8);
+  const bool f16 = call.format->kind == PackedKind::kF16 && call.in_place;
+  const Stream from = stream_of(call, call.q, kPanelRows * (bf16 || f16 ? 64 : 128), call.k / 8);
   if (bf16) return sums_tile<kWidenBf16, 8>(tokens, kUpTo)(call, from);
+  if (f16) return sums_tile<kWidenF16, 8>(tokens, kUpTo)(call, from);
   if (call.format->kind == PackedKind::kF32)
     return sums_tile<kFloat, 16>(tokens, kUpTo)(call, from);
   if (call.format->kind == PackedKind::kF16) return sums_tile<kFloat, 8>(tokens, kUpTo)(call, from);

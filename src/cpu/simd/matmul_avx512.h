@@ -26,4 +26,29 @@ void quantise_bytes_avx512(const QuantiseCall& call);
 
 void finish_avx512(const FinishCall& call);
 
+namespace {
+
+inline constexpr int64_t kStretch = 512;
+
+// Calls take(token, k) for every 32 k of every token: a stretch of each token before the next, long
+// enough to read rows in their order, short enough for the words of all tokens, which lie side by
+// side, to stay in L1.
+template <typename Take>
+inline void walk_stretches(const QuantiseCall& call, Take take) {
+  const int tokens = call.out.tokens;
+  for (int64_t begin = 0; begin < call.padded_k; begin += kStretch) {
+    const int64_t end = begin + kStretch < call.padded_k ? begin + kStretch : call.padded_k;
+    for (int i = 0; i < tokens; ++i) {
+      const float* next = i + 1 < tokens ? call.x + (i + 1) * call.x_stride : call.x + kStretch;
+      for (int64_t k = begin; k < end; k += 32) {
+        __builtin_prefetch(next + k);
+        __builtin_prefetch(next + k + 16);
+        take(i, k);
+      }
+    }
+  }
+}
+
+}  // namespace
+
 }  // namespace ingot::cpu

@@ -21,25 +21,22 @@ MatmulPlan plan(const PackedFormat& f, Compute compute, int64_t tokens) {
 void quantise(const QuantiseCall& call) {
   if (!dots(*call.format, call.compute)) return kMatmulAvx512Vnni.quantise(call);
   const int tokens = call.out.tokens;
-  for (int i = 0; i < tokens; ++i) {
-    const float* x = call.x + i * call.x_stride;
-    auto* q = static_cast<uint8_t*>(call.out.q) + i * 4;
-    for (int64_t k = 0; k < call.padded_k; k += 32, q += 64 * tokens) {
-      const int64_t left = call.k - k;
-      const __mmask32 keep = left >= 32 ? 0xffffffffu : (1u << (left > 0 ? left : 0)) - 1;
-      const __m512 low = _mm512_maskz_loadu_ps(static_cast<__mmask16>(keep), x + k);
-      const __m512 high = _mm512_maskz_loadu_ps(static_cast<__mmask16>(keep >> 16), x + k + 16);
-      alignas(64) uint32_t words[16];
-      _mm512_store_si512(words, (__m512i)_mm512_cvtne2ps_pbh(high, low));
-      for (int j = 0; j < 16; ++j) memcpy(q + j * 4 * tokens, words + j, 4);
-    }
-  }
+  walk_stretches(call, [&](int i, int64_t k) {
+    const float* x = call.x + i * call.x_stride + k;
+    auto* q = static_cast<uint8_t*>(call.out.q) + (2 * k * tokens + 4 * i);
+    const int64_t left = call.k - k;
+    const __mmask32 keep = left >= 32 ? 0xffffffffu : (1u << (left > 0 ? left : 0)) - 1;
+    const __m512 low = _mm512_maskz_loadu_ps(static_cast<__mmask16>(keep), x);
+    const __m512 high = _mm512_maskz_loadu_ps(static_cast<__mmask16>(keep >> 16), x + 16);
+    alignas(64) uint32_t words[16];
+    _mm512_store_si512(words, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+    for (int j = 0; j < 16; ++j) memcpy(q + j * 4 * tokens, words + j, 4);
+  });
 }
 
 void tile(const TileCall& call) {
   if (!dots(*call.format, call.compute)) return kMatmulAvx512Vnni.tile(call);
   const int tokens = call.act.tokens;
-  if (call.first) memset(call.c, 0, static_cast<size_t>(tokens) * kPanelRows * sizeof(float));
   const Stream from = stream_of(call, call.q, kPanelRows * 64, call.k / 16);
   sums_tile<kDotBf16, 16>(tokens, UpTo14{})(call, from);
 }

@@ -94,7 +94,6 @@ template <PackedKind K>
 
 void expand(const ExpandCall& call) {
   const PackedKind kind = call.format->kind;
-  if (kind == PackedKind::kF32 || kind == PackedKind::kBf16) return;  // in place
   if (call.compute == Compute::kNative) {
     switch (kind) {
       case PackedKind::kInt8:
@@ -156,8 +155,7 @@ void tile(const TileCall& call) {
   if (call.in_place && call.act.tokens <= kStreamTokens)
     if (const StreamTile run = stream(f.kind, call.act.tokens)) return run(call);
   const Tile run = integer_tile(f.kind, call.act.tokens);
-  if (f.group == 0)
-    return tile_rows(call, stream_of(call, call.q, 32 * kPanelRows, call.k / 32), run);
+  if (f.group == 0) return run(call, stream_of(call, call.q, 32 * kPanelRows, call.k / 32));
   const bool bytes = f.kind == PackedKind::kQ8_0;
   const uint8_t* q = bytes ? call.q + header_bytes(f.kind) : call.q;
   const int64_t group_bytes = bytes ? packed_block_bytes(f) : f.group * kPanelRows;

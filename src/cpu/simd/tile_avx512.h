@@ -27,6 +27,7 @@ enum Step : int {
   kBytes32 = 4,    // vpmaddubsw, each product widened to int32
   kPairs = 5,      // vpmaddwd: 2 i16 times 2 i16, to int32
   kWidenBf16 = 6,  // f32; even and odd k of bf16 pairs, widened in registers
+  kWidenF16 = 7,   // the same of f16 pairs
 };
 
 constexpr int base_of(int step) {
@@ -36,7 +37,7 @@ constexpr int base_of(int step) {
 asm(R"(
 .altmacro
 .macro mm_mac step, a, b, t, o, k
-  .if \step == 1 || \step == 6
+  .if \step == 1 || \step == 6 || \step == 7
     vbroadcastss \o(%rdi), %zmm\t
     vfmadd231ps %zmm\t, %zmm0, %zmm\a
     vfmadd231ps %zmm\t, %zmm1, %zmm\b
@@ -90,6 +91,19 @@ asm(R"(
     vpslld $16, \v1(%rsi), %zmm1
   .endif
 .endm
+.macro mm_widen_f16 odd, v0, v1
+  .if \odd
+    vpsrld $16, \v0(%rsi), %zmm0
+    vpsrld $16, \v1(%rsi), %zmm1
+  .else
+    vmovdqa64 \v0(%rsi), %zmm0
+    vmovdqa64 \v1(%rsi), %zmm1
+  .endif
+  vpmovdw %zmm0, %ymm0
+  vpmovdw %zmm1, %ymm1
+  vcvtph2ps %ymm0, %zmm0
+  vcvtph2ps %ymm1, %zmm1
+.endm
 .macro mm_prefetch o
   prefetcht1 \o(%rbx)
 .endm
@@ -99,6 +113,8 @@ asm(R"(
   .rept \steps
     .if \step == 6
       mm_widen %(mm_k-mm_k/2*2), %(128*(mm_k/2)), %(128*(mm_k/2)+64)
+    .elseif \step == 7
+      mm_widen_f16 %(mm_k-mm_k/2*2), %(128*(mm_k/2)), %(128*(mm_k/2)+64)
     .else
       mm_load %(128*mm_k), %(128*mm_k+64)
     .endif
@@ -156,6 +172,41 @@ asm(R"(
     mm_end1 \step, %(\base+2*mm_i), %(\base+1+2*mm_i), %(4*mm_i), %(128*mm_i), %(128*mm_i+64), \min
     mm_i = mm_i + 1
   .endr
+.endm
+.macro mm_rows1 a, b, o, c0, c1
+  vbroadcastss \o(%r8), %zmm2
+  vcvtdq2ps %zmm\a, %zmm\a
+  vcvtdq2ps %zmm\b, %zmm\b
+  vmulps %zmm0, %zmm\a, %zmm\a
+  vmulps %zmm1, %zmm\b, %zmm\b
+  vmulps %zmm2, %zmm\a, %zmm\a
+  vmulps %zmm2, %zmm\b, %zmm\b
+  vmovaps %zmm\a, \c0(%rcx)
+  vmovaps %zmm\b, \c1(%rcx)
+.endm
+.macro mm_rows base, tokens
+  vmovups (%rax), %zmm0
+  vmovups 64(%rax), %zmm1
+  mm_i = 0
+  .rept \tokens
+    mm_rows1 %(\base+2*mm_i), %(\base+1+2*mm_i), %(4*mm_i), %(128*mm_i), %(128*mm_i+64)
+    mm_i = mm_i + 1
+  .endr
+.endm
+.macro mm_zero1 a, b
+  vpxord %zmm\a, %zmm\a, %zmm\a
+  vpxord %zmm\b, %zmm\b, %zmm\b
+.endm
+.macro mm_start step, base, tokens
+  .if \step == 0 || \step == 5
+    mm_init \step, \base, \tokens
+  .else
+    mm_i = 0
+    .rept \tokens
+      mm_zero1 %(\base+2*mm_i), %(\base+1+2*mm_i)
+      mm_i = mm_i + 1
+    .endr
+  .endif
 .endm
 .macro mm_take1 a, b, c0, c1
   vmovaps \c0(%rcx), %zmm\a
@@ -250,27 +301,37 @@ template <int kStep, PackedKind K, int kTokens>
   }
 }
 
-// Sums over all of k in registers, f32 or int32; c holds them between slices.
+// Sums over all of k in registers, f32 or int32; c holds them between slices. Integers start from
+// the tile's init and end as f32: (sum * row scale) * activation scale.
 template <int kStep, int kLines, int kTokens>
 [[gnu::noinline]] void tile_sums(const TileCall& call, const Stream& from) {
-  constexpr int64_t kRoundBytes = kStep == kWidenBf16 ? 512 : 1024;
+  constexpr int64_t kRoundBytes = kStep == kWidenBf16 || kStep == kWidenF16 ? 512 : 1024;
+  constexpr bool kInteger = kStep == kDotBytes || kStep == kPairs;
   int64_t rounds = call.k / 32 * from.group_bytes / kRoundBytes;
   const uint8_t* w = from.q;
   const uint8_t* pf = from.prefetch;
   const uint8_t* x = static_cast<const uint8_t*>(call.act.q) +
                      call.k_begin / 32 * from.group_bytes / kRoundBytes * 32 * kTokens;
+  const float* row_scale = call.row_scale;
+  register const float* act_scale asm("r8") = call.act.scale;
   asm volatile(
       ".altmacro\n"
-      "movl $0xaaaaaaaa, %%eax\n kmovd %%eax, %%k1\n"
-      "mm_sums take, %c[base], %c[tokens]\n"
-      "1: mm_steps %c[step], %c[base], %c[tokens], 8, %c[lines]\n"
-      "add %[wstep], %[w]\n add %[xstep], %[x]\n add %[pstep], %[pf]\n dec %[n]\n jnz 1b\n"
-      "mm_sums put, %c[base], %c[tokens]\n .noaltmacro"
-      : [w] "+S"(w), [x] "+D"(x), [pf] "+b"(pf), [n] "+r"(rounds)
-      : "c"(call.c), [step] "i"(kStep), [base] "i"(base_of(kStep)), [tokens] "i"(kTokens),
-        [lines] "i"(kLines), [wstep] "i"(kRoundBytes), [xstep] "i"(32 * kTokens),
-        [pstep] "r"(from.prefetch_step)
-      : INGOT_TILE_REGISTERS, "eax", "k1");
+      "kmovd %[odd], %%k1\n"
+      "test %[first], %[first]\n jz 1f\n"
+      "mm_start %c[step], %c[base], %c[tokens]\n jmp 2f\n"
+      "1: mm_sums take, %c[base], %c[tokens]\n"
+      "2: mm_steps %c[step], %c[base], %c[tokens], 8, %c[lines]\n"
+      "add %[wstep], %[w]\n add %[xstep], %[x]\n add %[pstep], %[pf]\n dec %[n]\n jnz 2b\n"
+      "test %[scaled], %[scaled]\n jz 3f\n"
+      "mm_rows %c[base], %c[tokens]\n jmp 4f\n"
+      "3: mm_sums put, %c[base], %c[tokens]\n"
+      "4:\n .noaltmacro"
+      : [w] "+S"(w), [x] "+D"(x), [pf] "+b"(pf), [n] "+r"(rounds), "+a"(row_scale)
+      : "c"(call.c), "d"(call.act.init), "r"(act_scale), [odd] "r"(0xaaaaaaaa),
+        [first] "r"(int{call.first}), [scaled] "r"(int{kInteger && call.last}), [step] "i"(kStep),
+        [base] "i"(base_of(kStep)), [tokens] "i"(kTokens), [lines] "i"(kLines),
+        [wstep] "i"(kRoundBytes), [xstep] "i"(32 * kTokens), [pstep] "r"(from.prefetch_step)
+      : INGOT_TILE_REGISTERS, "k1");
 }
 
 using Tile = void (*)(const TileCall&, const Stream&);
@@ -298,24 +359,6 @@ inline Stream stream_of(const TileCall& call, const uint8_t* q, int64_t group_by
           .group_bytes = group_bytes,
           .prefetch = call.prefetch_bytes > 0 ? call.prefetch : call.q,
           .prefetch_step = call.prefetch_bytes / parts};
-}
-
-// Exact int32 sums over all of k of formats with row scales.
-inline void tile_rows(const TileCall& call, const Stream& from, Tile tile) {
-  auto* sums = reinterpret_cast<int32_t*>(call.c);
-  if (call.first)
-    for (int i = 0; i < call.act.tokens; ++i)
-      for (int h = 0; h < kPanelRows; h += 16)
-        _mm512_store_si512(sums + i * kPanelRows + h, _mm512_set1_epi32(call.act.init[i]));
-  tile(call, from);
-  if (!call.last) return;
-  for (int i = 0; i < call.act.tokens; ++i)
-    for (int h = 0; h < kPanelRows; h += 16) {
-      float* c = call.c + i * kPanelRows + h;
-      const __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(c));
-      const __m512 y = _mm512_mul_ps(sum, _mm512_loadu_ps(call.row_scale + h));
-      _mm512_store_ps(c, _mm512_mul_ps(y, _mm512_set1_ps(call.act.scale[i])));
-    }
 }
 
 }  // namespace
