@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,9 +87,11 @@ CommandResult run_command(const std::vector<std::string>& arguments, const Comma
   CommandResult result;
   EXPECT_EQ(error, 0) << "cannot start " << words[0];
   int status = 0;
+  rusage used{};
   if (error == 0 && input.interrupt_when) interrupt_once(pid, input.interrupt_when);
-  if (error == 0 && waitpid(pid, &status, 0) == pid)
+  if (error == 0 && wait4(pid, &status, 0, &used) == pid)
     result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  result.peak_resident = static_cast<std::size_t>(used.ru_maxrss) * 1024;
   result.out = contents(out);
   result.err = contents(err);
   for (const fs::path& path : {in, out, err}) fs::remove(path);

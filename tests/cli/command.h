@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -12,6 +13,7 @@ struct CommandResult {
   int exit_code = -1;  // 128 + the signal that ended it
   std::string out;
   std::string err;
+  std::size_t peak_resident = 0;  // bytes
 };
 
 struct CommandInput {

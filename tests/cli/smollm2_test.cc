@@ -57,6 +57,26 @@ class SmolLm2Test : public testing::Test {
   CommandResult result_;
 };
 
+// What the memory table promises before a build is what a process of the engine then holds.
+TEST_F(SmolLm2Test, ResidentMemoryIsWhatWasPlanned) {
+  const std::string engine = work_ / "small.ingot";
+  const std::vector<std::string> build = {"build", model_path(), "-o",  engine,        "--target",
+                                          "cpu",   "--max-seq",  "512", "--max-batch", "1"};
+  std::vector<std::string> dry = build;
+  dry.insert(dry.end(), {"--dry-run", "--json"});
+  run(dry);
+  const Json memory = parse_json(result_.out, "the table").at("memory");
+  const auto bytes = [&](const char* what) { return memory.at(what).get<double>(); };
+  run(build);
+  run({"run", engine, "-p", "Name three fruits.", "--max-tokens", "64", "--temperature", "0",
+       "--device", "cpu", "--threads", "2"});
+  const auto peak = static_cast<double>(result_.peak_resident);
+  constexpr double kProcess = 40 << 20;
+  EXPECT_GT(peak, bytes("weights"));  // weights are read where they are mapped
+  EXPECT_LE(peak, 1.15 * bytes("weights") + bytes("kv_pool") + bytes("activations") +
+                      bytes("workspace") + kProcess);
+}
+
 TEST_F(SmolLm2Test, GreedyAnswersAreTheReferences) {
   const Json cases = parse_json(read_file(kFixtures / "greedy.json"), "greedy.json");
   ASSERT_EQ(cases.size(), 10U);
