@@ -3,8 +3,9 @@
 
 usage: run_tests.py [--list] [--fuzz-seconds N] [--repeat N] [STAGE...]
 
-A stage prints one line; its full output goes to build/test-logs/<stage>.log, and its end is shown when it fails. The
-last line is 'N passed, N failed, N skipped' over all stages; the exit code is 0 only when nothing failed.
+A stage prints one line, fuzz and repeat one more for each program. The full output goes to
+build/test-logs/<stage>.log, and its end is shown when the stage fails. The last line is
+'N passed, N failed, N skipped' over all stages; the exit code is 0 only when nothing failed.
 """
 import argparse
 import concurrent.futures
@@ -45,6 +46,7 @@ class Tally:
         self.skipped = 0
         self.failures = []
         self.note = ""
+        self.details = []  # lines below the stage's own
 
     def record(self, ok, name):
         if ok:
@@ -111,6 +113,7 @@ def run_gtest(log, tally, program, *arguments, prefix=(), env=None, timeout=1200
 
 
 def stage_check(log, tally, options):
+    """What needs no build: format, floors, sizes, texts."""
     tally.record(log.run("scripts/check"), "scripts/check")
 
 
@@ -125,14 +128,17 @@ def stage_assets(log, tally, options):
 
 
 def stage_release(log, tally, options):
+    """The release build."""
     tally.record(configure_and_build(log, "release"), "release build")
 
 
 def stage_headers(log, tally, options):
+    """Every header compiles alone."""
     tally.record(configure_and_build(log, "release", "headers"), "every header compiles alone")
 
 
 def stage_install(log, tally, options):
+    """cmake --install gives a command that starts."""
     place = BUILD / "test-install"
     shutil.rmtree(place, ignore_errors=True)
     ok = log.run("cmake", "--install", BUILD / "release", "--prefix", place)
@@ -199,6 +205,7 @@ def stage_clang(log, tally, options):
 
 
 def stage_units(log, tally, options):
+    """Every floor's tests, in the release build."""
     report = LOGS / "units.xml"
     report.unlink(missing_ok=True)
     ok = log.run("ctest", "--preset", "release", "-j", JOBS, "--output-junit", report)
@@ -254,6 +261,7 @@ def stage_kernels(log, tally, options):
 
 
 def stage_asan(log, tally, options):
+    """What parses, plans and schedules, under AddressSanitizer and UndefinedBehaviorSanitizer."""
     floors = [floor for floor in ASAN_FLOORS if has_tests(floor)]
     built = configure_and_build(log, "asan", *(f"{floor}_test" for floor in floors))
     tally.record(built, "asan build")
@@ -262,6 +270,7 @@ def stage_asan(log, tally, options):
 
 
 def stage_tsan(log, tally, options):
+    """What shares memory between threads, under ThreadSanitizer."""
     floors = [floor for floor in TSAN_FLOORS if has_tests(floor)]
     built = configure_and_build(log, "tsan", *(f"{floor}_test" for floor in floors))
     tally.record(built, "tsan build")
@@ -272,12 +281,14 @@ def stage_tsan(log, tally, options):
 
 
 def fuzz_one(name, seconds):
-    """Runs one target over the kept corpus; findings stay in build/fuzz/findings/."""
+    """Runs one target over the kept corpus. Returns whether it found nothing, a line of counts, and the log."""
     work = BUILD / "fuzz/corpus" / name
     kept = ROOT / "tests/fuzz/corpus" / name
     findings = BUILD / "fuzz/findings"
     for folder in (work, findings):
         folder.mkdir(parents=True, exist_ok=True)
+    entries_before = len(list(work.iterdir()))
+    found_before = set(findings.glob(f"{name}-*"))
     log = Log(f"fuzz-{name}")
     dictionary = ROOT / f"tests/fuzz/{name}.dict"
     words = [f"-dict={dictionary}"] if dictionary.exists() else []
@@ -285,10 +296,16 @@ def fuzz_one(name, seconds):
                  "-print_final_stats=1", f"-artifact_prefix={findings}/{name}-", *words, work,
                  *([kept] if kept.is_dir() else []), timeout=seconds + 120)
     runs = re.findall(r"stat::number_of_executed_units: (\d+)", log.tail())
-    return ok, runs[-1] if runs else "?", log
+    entries = len(list(work.iterdir()))
+    found = sorted(set(findings.glob(f"{name}-*")) - found_before)
+    line = (f"{name + '_fuzz':<22}{runs[-1] if runs else '?':>9} runs  corpus {entries} (+{entries - entries_before})"
+            f"  {len(found)} findings{''.join(f' {path.relative_to(ROOT)}' for path in found)}")
+    # A target that ran nothing has not shown anything, whatever it returned.
+    return ok and bool(runs) and int(runs[-1]) > 0, line, log
 
 
 def stage_fuzz(log, tally, options):
+    """Every reader of bytes from outside, 20 seconds each, from the kept corpus."""
     names = sorted(path.name[:-len("_fuzz.cc")] for path in (ROOT / "tests/fuzz").glob("*_fuzz.cc"))
     built = configure_and_build(log, "fuzz", "fuzzers")
     tally.record(built, "fuzz build")
@@ -296,9 +313,9 @@ def stage_fuzz(log, tally, options):
         return
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         results = dict(zip(names, pool.map(lambda name: fuzz_one(name, options.fuzz_seconds), names)))
-    for name, (ok, runs, target_log) in results.items():
+    for name, (ok, line, target_log) in results.items():
         tally.record(ok, f"{name}_fuzz (build/fuzz/findings, {target_log.path.name})")
-        tally.note += f" {name} {runs};"
+        tally.details.append(line)
         if not ok:
             log.file.write(target_log.tail().encode())
 
@@ -309,10 +326,13 @@ def stage_repeat(log, tally, options):
     built = configure_and_build(log, "tsan", *(f"{floor}_test" for floor in floors))
     tally.record(built, "tsan build")
     for floor in floors if built else ():
+        begin = time.monotonic()
         ok = log.run("setarch", "-R", BUILD / f"tsan/tests/{floor}_test", f"--gtest_filter={TSAN_FLOORS[floor]}",
                      f"--gtest_repeat={options.repeat}", "--gtest_shuffle", "--gtest_brief=1", "--gtest_break_on_failure",
-                     timeout=3600)
+                     timeout=60 * max(options.repeat, 20))
         tally.record(ok, f"{floor}_test {options.repeat} times")
+        tally.details.append(f"{floor + '_test':<22}{options.repeat:>9} rounds {'passed' if ok else 'FAILED'}"
+                             f" in {time.monotonic() - begin:.0f} s")
 
 
 STAGES = {name[len("stage_"):]: function for name, function in list(globals().items()) if name.startswith("stage_")}
@@ -347,6 +367,8 @@ def main():
         took = time.monotonic() - stage_begin
         print(f"{name:<10}{took:>7.0f} s {tally.passed:>6} passed {len(tally.failures):>3} failed {tally.skipped:>3} skipped"
               f"{tally.note}", flush=True)
+        for line in tally.details:
+            print(f"  {line}", flush=True)
         if tally.failures:
             print(f"---- the end of {log.path.relative_to(ROOT)}:\n{log.tail()}\n----", flush=True)
         passed += tally.passed
