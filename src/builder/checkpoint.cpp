@@ -56,8 +56,10 @@ void match_tensors(Checkpoint& c, Dialect dialect) {
   for (const SlotSpec& spec : specs) wanted[spec.name] = &spec;
   for (const SourceTensor& tensor : c.source->tensors()) {
     std::optional<std::string> slot;
-    for (const NameRule& rule : c.family->names(dialect))
-      if ((slot = match(rule, tensor.name))) break;
+    for (const NameRule& rule : c.family->names(dialect)) {
+      slot = match(rule, tensor.name);
+      if (slot) break;
+    }
     if (slot && slot->empty()) continue;
     if (slot && *slot == "rope.divisors") {
       c.slots[*slot] = &tensor;

@@ -100,7 +100,6 @@ class Fetch {
  public:
   Fetch(const HubName& name, const HubOptions& options, const ProgressCallback& progress)
       : name_(name),
-        options_(options),
         progress_(progress),
         cache_(options.cache, name.repository),
         connection_(options, [this] { return !progress_ || progress_(here_); }) {}
@@ -113,7 +112,6 @@ class Fetch {
   void bring(const HubFile& file);
 
   const HubName& name_;
-  const HubOptions& options_;
   const ProgressCallback& progress_;
   HubCache cache_;
   HubConnection connection_;
