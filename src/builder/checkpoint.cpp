@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "builder/checkpoint_text.h"
+#include "builder/hf_model.h"
 #include "formats/gguf.h"
 #include "formats/hf_config.h"
 #include "formats/safetensors.h"
@@ -134,14 +135,7 @@ Checkpoint open_gguf_checkpoint(const fs::path& path) {
 Checkpoint open_hf_checkpoint(const fs::path& path) {
   Checkpoint c;
   HfConfig config = HfConfig::from_file(path / "config.json");
-  const auto architectures =
-      config.find_texts("architectures").value_or(std::vector<std::string>{});
-  if (architectures.size() != 1) config.refuse("architectures", "must name one architecture");
-  // Some multi-modal families keep the decoder's keys one level down.
-  const auto text_config = config.find_child("text_config");
-  c.family = &family_for_architecture(architectures[0]);
-  c.config = c.family->from_hf(text_config ? *text_config : config);
-  c.config.architecture = architectures[0];
+  read_hf_model(config, c);
   c.name = fs::absolute(path).lexically_normal().filename().string();
   if (c.name.empty())
     c.name = fs::absolute(path).lexically_normal().parent_path().filename().string();

@@ -1,7 +1,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "builder/checkpoint.h"
-#include "formats/hf_config.h"
+#include "builder/hf_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -96,15 +96,9 @@ Checkpoint random_checkpoint(const std::filesystem::path& config_json,
     fail(ErrorCode::kUsage, "[random] {} is read but not written; choose another format",
          format_name);
   Checkpoint c;
-  const HfConfig config = HfConfig::from_file(config_json);
-  const auto architectures =
-      config.find_texts("architectures").value_or(std::vector<std::string>{});
-  if (architectures.size() != 1) config.refuse("architectures", "must name one architecture");
-  c.family = &family_for_architecture(architectures[0]);
-  c.config = c.family->from_hf(config);
-  c.config.family = c.family->name;
-  c.config.architecture = architectures[0];
-  c.name = "random " + architectures[0];
+  HfConfig config = HfConfig::from_file(config_json);
+  read_hf_model(config, c);
+  c.name = "random " + c.config.architecture;
   const std::vector<SlotSpec> slots = c.family->slots(c.config);
   c.source = std::make_unique<RandomSource>(config_json, slots, format);
   for (const SourceTensor& tensor : c.source->tensors()) c.slots[tensor.name] = &tensor;

@@ -28,8 +28,6 @@ constexpr std::size_t kVocab = 320;
 
 class CheckpointTest : public testing::Test {
  protected:
-  CheckpointTest() { setenv("INGOT_CACHE", (cache_.path() / "engines").c_str(), 1); }
-
   static OpenOptions options(ComputeMode mode = ComputeMode::kF32) {
     OpenOptions o;
     o.device = "cpu";
@@ -39,9 +37,10 @@ class CheckpointTest : public testing::Test {
     return o;
   }
 
-  static std::vector<float> score(Model& model, const std::vector<std::int32_t>& tokens) {
+  static std::vector<float> score(Model& model, const std::vector<std::int32_t>& tokens,
+                                  std::int64_t steps = 0) {
     std::vector<float> all;
-    model.score(tokens, 0, [&](std::int64_t, std::int64_t, std::span<const float> rows) {
+    model.score(tokens, steps, [&](std::int64_t, std::int64_t, std::span<const float> rows) {
       all.insert(all.end(), rows.begin(), rows.end());
     });
     return all;
@@ -91,7 +90,7 @@ class CheckpointTest : public testing::Test {
                        [&](const std::string& n) { return n.find(what) != std::string::npos; });
   }
 
-  test::TemporaryFolder cache_;
+  test::OwnCache cache_;
 };
 
 float worst_difference(const std::vector<float>& a, std::span<const float> b) {
@@ -161,6 +160,14 @@ TEST_F(CheckpointTest, TiedHeads) {
         c.config()["tie_word_embeddings"] = flag;
       }
       const fs::path path = c.save();
+      EditedCheckpoint nested(kLlama);  // the same, with the decoder's keys one level down
+      nested.tensors = c.tensors;
+      const Json decoder = c.config();
+      nested.config() = {{"architectures", decoder.at("architectures")}, {"text_config", decoder}};
+      if (flag == true || kind != Head::kAbsent)
+        EXPECT_EQ(logits(nested.save()), logits(path));
+      else
+        expect_refused(nested.save(), {head, "tie_word_embeddings"});
       if (flag == true) {
         EXPECT_EQ(mentions(open_checkpoint(path), head), kind != Head::kAbsent);
         EXPECT_EQ(logits(path), tied);
@@ -494,8 +501,10 @@ TEST_F(CheckpointTest, MetaFoldersGiveTheSameLogits) {
   const NpyArray frozen = read_npy(same / "logits.npy");
   for (const char* name : {"llama", "llama2_mp2", "llama3_mp2"}) {
     const auto model = Model::open(kFixtures / "meta" / name, options());
-    EXPECT_LT(worst_difference(score(*model, all_tokens_of(same)), frozen.as<float>()), 1e-4f)
-        << name;
+    for (const std::int64_t steps : {0, 16})
+      EXPECT_LT(worst_difference(score(*model, all_tokens_of(same), steps), frozen.as<float>()),
+                1e-4f)
+          << name << " steps " << steps;
   }
   const test::TemporaryFolder lost;
   fs::copy(kFixtures / "meta" / "llama3_mp2", lost.path(),
@@ -520,7 +529,9 @@ TEST_F(CheckpointTest, GgufFilesGiveTheFrozenLogits) {
     const NpyArray frozen = read_npy(folder / (name + ".npy"));
     const fs::path file = folder / (name + ".gguf");
     const auto exact = Model::open(file, options());
-    EXPECT_LT(worst_difference(score(*exact, tokens), frozen.as<float>()), 1e-4f);
+    for (const std::int64_t steps : {0, 16})
+      EXPECT_LT(worst_difference(score(*exact, tokens, steps), frozen.as<float>()), 1e-4f)
+          << "steps " << steps;
     const auto native = Model::open(file, options(ComputeMode::kNative));
     EXPECT_GT(cosine(score(*native, tokens), frozen.as<float>()), 0.999);
   }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -23,6 +24,18 @@ TemporaryFolder::TemporaryFolder() {
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
+}
+
+OwnCache::OwnCache() {
+  if (const char* before = std::getenv("INGOT_CACHE")) before_ = before;
+  ::setenv("INGOT_CACHE", folder_.path().c_str(), 1);
+}
+
+OwnCache::~OwnCache() {
+  if (before_)
+    ::setenv("INGOT_CACHE", before_->c_str(), 1);
+  else
+    ::unsetenv("INGOT_CACHE");
 }
 
 StoredTensor StoredTensor::floats(std::vector<std::int64_t> shape,

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,20 @@ class TemporaryFolder {
 
  private:
   std::filesystem::path path_;
+};
+
+// A cache of engines of the test's own, gone with it; then the one from before counts again.
+class OwnCache {
+ public:
+  OwnCache();
+  ~OwnCache();
+  OwnCache(const OwnCache&) = delete;
+  OwnCache& operator=(const OwnCache&) = delete;
+  const std::filesystem::path& path() const { return folder_.path(); }
+
+ private:
+  TemporaryFolder folder_;
+  std::optional<std::string> before_;
 };
 
 struct StoredTensor {

@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/builder/edited_checkpoint.h"
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -21,24 +21,8 @@ namespace fs = std::filesystem;
 
 const fs::path kModels = fs::path(INGOT_FIXTURES) / "models";
 
-// A cache of the test's own, gone with it.
 class ModelTest : public testing::Test {
  protected:
-  void SetUp() override {
-    cache_ = fs::temp_directory_path() / ("ingot_model_test." + std::to_string(getpid()));
-    fs::create_directories(cache_);
-    if (const char* own = std::getenv("INGOT_CACHE")) before_ = own;
-    setenv("INGOT_CACHE", cache_.c_str(), 1);
-  }
-  void TearDown() override {
-    fs::remove_all(cache_);
-    if (before_) {
-      setenv("INGOT_CACHE", before_->c_str(), 1);
-    } else {
-      unsetenv("INGOT_CACHE");
-    }
-  }
-
   static OpenOptions options(ComputeMode mode, std::int64_t batch = 4) {
     OpenOptions o;
     o.device = "cpu";
@@ -67,8 +51,7 @@ class ModelTest : public testing::Test {
     return all;
   }
 
-  fs::path cache_;
-  std::optional<std::string> before_;
+  test::OwnCache cache_;
 };
 
 std::vector<std::int32_t> joined(std::vector<std::int32_t> a, const std::vector<std::int32_t>& b) {
@@ -213,7 +196,7 @@ TEST_F(ModelTest, RefusesWhatCannotRun) {
 TEST_F(ModelTest, ManifestsThatLieAreRefused) {
   const OpenOptions o = options(ComputeMode::kNative);
   const auto model = Model::open(kModels / "llama", o);
-  const fs::path path = cache_ / "lies.ingot";
+  const fs::path path = cache_.path() / "lies.ingot";
   int refused = 0;
   const auto try_manifest = [&](const Json& manifest) {
     EngineWriter writer(path);

@@ -8,7 +8,6 @@
 #include "tests/builder/edited_checkpoint.h"
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -28,8 +27,6 @@ constexpr ComputeMode kModes[] = {ComputeMode::kF32, ComputeMode::kNative};
 
 class NumericsTest : public testing::Test {
  protected:
-  NumericsTest() { setenv("INGOT_CACHE", (cache_.path() / "engines").c_str(), 1); }
-
   static std::unique_ptr<Model> open(const fs::path& path, ComputeMode mode, std::int64_t batch = 1,
                                      std::int64_t step_tokens = 512) {
     OpenOptions o;
@@ -66,7 +63,7 @@ class NumericsTest : public testing::Test {
     }
   }
 
-  test::TemporaryFolder cache_;
+  test::OwnCache cache_;
 };
 
 // A token sees the `window` last tokens, itself among them, however it gets there.
