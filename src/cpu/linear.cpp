@@ -201,6 +201,7 @@ void run_panel(const Job& job, const Input& input, const ActTile& act, const std
     if (!input.plan.in_place || input.plan.slice_floats > 0)
       job.kernels.expand({.format = &f,
                           .compute = job.call.compute,
+                          .in_place = input.plan.in_place,
                           .blocks = blocks,
                           .k = slice,
                           .row_scale = row_scale,

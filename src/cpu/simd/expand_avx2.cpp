@@ -347,7 +347,26 @@ void expand_fp8(const ExpandCall& call) {
     }
 }
 
+template <PackedKind K>
+void expand_scales(const ExpandCall& call) {
+  constexpr PackedFormat f = format_of(K);
+  const uint8_t* block = call.blocks;
+  float* scale = call.scale;
+  for (int64_t k = 0; k < call.k; k += f.block_k) {
+    load_scales<K>(block, scale);
+    block += packed_block_bytes(f);
+    scale += scale_floats(f, f.block_k);
+  }
+}
+
 }  // namespace
+
+void expand_super_scales_avx2(const ExpandCall& call) {
+  const PackedKind kind = call.format->kind;
+  if (kind == PackedKind::kQ4K) return expand_scales<PackedKind::kQ4K>(call);
+  if (kind == PackedKind::kQ5K) return expand_scales<PackedKind::kQ5K>(call);
+  expand_scales<PackedKind::kQ6K>(call);
+}
 
 void expand_iq4_xs_bytes_avx2(const ExpandCall& call) {
   expand_quants<PackedKind::kIq4Xs, Form::kBytes>(call);

@@ -60,6 +60,7 @@ struct QuantiseCall {
 struct ExpandCall {
   const PackedFormat* format;
   Compute compute;
+  bool in_place;  // of the plan: scales alone
   const uint8_t* blocks;
   int64_t k;
   const float* row_scale;  // [32] or null
@@ -135,6 +136,8 @@ extern const MatmulKernels kMatmulAvx512Bf16;
 
 // iq4_xs as bytes for the VNNI tiers; the AVX2 tier multiplies its 8-bit values as pairs.
 void expand_iq4_xs_bytes_avx2(const ExpandCall& call);
+// The scales and minimums of q4_k, q5_k and q6_k alone.
+void expand_super_scales_avx2(const ExpandCall& call);
 #endif
 
 }  // namespace ingot::cpu

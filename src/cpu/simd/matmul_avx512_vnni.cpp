@@ -1,6 +1,6 @@
 // The AVX-512 tier with VNNI: integer weights, as unsigned bytes, by vpdpbusd.
 #include "cpu/simd/matmul_avx512.h"
-#include "cpu/simd/stream_avx512.h"
+#include "cpu/simd/stream_super_avx512.h"
 #include "cpu/simd/tile_avx512.h"
 
 namespace ingot::cpu {
@@ -14,7 +14,7 @@ bool floats(const PackedFormat& f, Compute compute) {
 bool in_place(const PackedFormat& f) {
   return f.kind == PackedKind::kInt8 || f.kind == PackedKind::kQ8_0;
 }
-// Few tokens read them where they lie, scales as well.
+// Few tokens read them where they lie; scales as well, but for those of super-blocks.
 StreamTile stream(PackedKind kind, int tokens) {
   switch (kind) {
     case PackedKind::kQ8_0:
@@ -27,30 +27,40 @@ StreamTile stream(PackedKind kind, int tokens) {
       return stream_tiles<PackedKind::kQ4_1>(tokens);
     case PackedKind::kIq4Nl:
       return stream_tiles<PackedKind::kIq4Nl>(tokens);
+    case PackedKind::kQ4K:
+      return super_tiles<PackedKind::kQ4K>(tokens);
+    case PackedKind::kQ5K:
+      return super_tiles<PackedKind::kQ5K>(tokens);
+    case PackedKind::kQ6K:
+      return super_tiles<PackedKind::kQ6K>(tokens);
     default:
       return nullptr;
   }
 }
-constexpr int kStreamTokens = 4;
+constexpr int stream_tokens(const PackedFormat& f) {
+  return f.block_k == 256 ? 2 : 4;
+}
 
 MatmulPlan plan(const PackedFormat& f, Compute compute, int64_t tokens) {
   if (floats(f, compute)) return plan_floats_avx512(f, tokens);
-  if (tokens <= kStreamTokens && stream(f.kind, 1) != nullptr)
-    return {.tile_tokens = kStreamTokens,
+  const auto scale_floats = [&](int slice_k) {
+    return f.group == 0 ? 0 : slice_k / f.group * (f.has_min ? 2 : 1) * kPanelRows;
+  };
+  if (tokens <= stream_tokens(f) && stream(f.kind, 1) != nullptr)
+    return {.tile_tokens = stream_tokens(f),
             .slice_k = 512,  // as far as the prefetch runs ahead
             .value_bytes = 1,
             .slice_bytes = 0,
-            .slice_floats = 0,
+            .slice_floats = f.block_k == 256 ? scale_floats(512) : 0,
             .in_place = true};
   // Short slices for few tokens: loading and arithmetic alternate in L1 and memory never rests.
   // Long ones for many: the sums of a tile stay in L1 meanwhile.
   const int slice_k = tokens <= kFewTiles * kTokens512 ? 512 : 2048;
-  const int groups = f.group == 0 ? 0 : slice_k / f.group * (f.has_min ? 2 : 1);
   return {.tile_tokens = f.group == 0 ? kTokens512 : kTokensGroups,
           .slice_k = slice_k,
           .value_bytes = 1,
           .slice_bytes = in_place(f) ? 0 : slice_k * kPanelRows,
-          .slice_floats = groups * kPanelRows,
+          .slice_floats = scale_floats(slice_k),
           .in_place = in_place(f)};
 }
 
@@ -95,6 +105,7 @@ template <PackedKind K>
 void expand(const ExpandCall& call) {
   const PackedKind kind = call.format->kind;
   if (call.compute == Compute::kNative) {
+    if (call.in_place && call.format->block_k == 256) return expand_super_scales_avx2(call);
     switch (kind) {
       case PackedKind::kInt8:
         return;
@@ -152,7 +163,7 @@ Tile integer_tile(PackedKind kind, int tokens) {
 void tile(const TileCall& call) {
   const PackedFormat& f = *call.format;
   if (floats(f, call.compute)) return tile_floats_avx512(call);
-  if (call.in_place && call.act.tokens <= kStreamTokens)
+  if (call.in_place && call.act.tokens <= stream_tokens(f))
     if (const StreamTile run = stream(f.kind, call.act.tokens)) return run(call);
   const Tile run = integer_tile(f.kind, call.act.tokens);
   if (f.group == 0) return run(call, stream_of(call, call.q, 32 * kPanelRows, call.k / 32));
