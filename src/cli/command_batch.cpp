@@ -37,6 +37,7 @@ class BatchRun {
     const auto in_flight = static_cast<std::size_t>(2 * model_.info().max_batch);
     while (read_more(in_flight) || model_.loop().has_work()) {
       for (OutputEvent& event : model_.loop().step()) take(event);
+      model_.background_check().throw_if_damaged();
       progress.update(static_cast<double>(written_) / static_cast<double>(total_),
                       fmt::format("{} answers", written_));
     }

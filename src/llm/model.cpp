@@ -29,7 +29,7 @@ CodeStore read_code(const EngineFile& file) {
   CodeStore code;
   for (const EngineBlob& blob : file.blobs()) {
     if (!blob.name.starts_with("code/")) continue;
-    const auto bytes = file.bytes(blob);
+    const auto bytes = file.verified(blob);
     code.put(blob.name.substr(5),
              std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   }
@@ -90,7 +90,7 @@ std::unique_ptr<Model> Model::open(const std::string& name, const OpenOptions& o
   const auto start = std::chrono::steady_clock::now();
   std::unique_ptr<Model> model(new Model());
   model->device_ = open_device(options.device, options.threads, options.memory_present);
-  model->file_ = std::make_unique<EngineFile>(resolve_engine(name, *model->device_, options));
+  model->file_ = std::make_shared<const EngineFile>(resolve_engine(name, *model->device_, options));
   const Json& manifest = model->file_->manifest();
   if (!manifest.contains("info") || !manifest.contains("plan"))
     fail(ErrorCode::kBadInput, "[engine.manifest] {}: no info or plan; build the engine again",
@@ -101,6 +101,7 @@ std::unique_ptr<Model> Model::open(const std::string& name, const OpenOptions& o
   check_target(model->plan_, model->device_->info(), model->file_->path());
   model->open_tokenizer();
   model->open_executor(options);
+  model->check_ = std::make_unique<BackgroundCheck>(model->file_);
   model->open_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return model;
@@ -143,7 +144,7 @@ const ChatTemplate& Model::chat_template() {
   if (!blob)
     fail(ErrorCode::kBadInput, "[model.chat_template] {} has no chat template; prompt it with -p",
          info_.name);
-  const auto bytes = file_->bytes(*blob);
+  const auto bytes = file_->verified(*blob);
   chat_template_.emplace(
       make_chat_template({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, tokenizer()));
   return *chat_template_;
@@ -198,11 +199,13 @@ OutputEvent Model::generate(Request request,
         event.text = std::move(whole.text);
         event.tokens = std::move(whole.tokens);
         event.logprobs = std::move(whole.logprobs);
+        check_->throw_if_damaged();
         return event;
       }
       stop_unless(go_on);
     }
     check(loop_->has_work(), "a request vanished");
+    check_->throw_if_damaged();
   }
 }
 
@@ -243,6 +246,7 @@ void Model::score(std::span<const std::int32_t> tokens, std::int64_t steps,
                      sink(done + first, rows, logits);
                    });
     scheduler.commit(step);
+    check_->throw_if_damaged();
     done += step.batch.tokens();
     if (done == static_cast<std::int64_t>(sequence.tokens.size()) && done < count)
       sequence.tokens.push_back(tokens[static_cast<std::size_t>(done)]);

@@ -4,6 +4,7 @@
 #include "base/result.h"
 #include "builder/build_engine.h"
 #include "device/device.h"
+#include "llm/background_check.h"
 #include "llm/open_options.h"
 #include "plan/engine_file.h"
 #include "plan/engine_info.h"
@@ -42,6 +43,10 @@ class Model {
   EngineLoop& loop() { return *loop_; }
   double open_seconds() const { return open_seconds_; }
 
+  // The weights are compared with their checksums while the model already answers; what was found
+  // is thrown here (Error{kBadInput}), and by generate() and score().
+  const BackgroundCheck& background_check() const { return *check_; }
+
   bool has_tokenizer() const { return tokenizer_.has_value(); }
   // Throws Error{kBadInput} when the checkpoint had none.
   const Tokenizer& tokenizer() const;
@@ -74,7 +79,8 @@ class Model {
   void open_tokenizer();
   void open_executor(const OpenOptions& options);
 
-  std::unique_ptr<EngineFile> file_;
+  std::shared_ptr<const EngineFile> file_;
+  std::unique_ptr<BackgroundCheck> check_;
   std::unique_ptr<Device> device_;
   EngineInfo info_;
   Plan plan_;

@@ -34,7 +34,7 @@ ModelText ModelText::open(const std::string& model) {
     if (const EngineBlob* blob = text.file_->find_blob("tokenizer"))
       text.tokenizer_.emplace(Tokenizer::open(text.file_->bytes(*blob)));
     if (const EngineBlob* blob = text.file_->find_blob("chat_template")) {
-      const auto bytes = text.file_->bytes(*blob);
+      const auto bytes = text.file_->verified(*blob);
       text.template_source_.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }
     return text;

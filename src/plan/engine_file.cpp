@@ -199,26 +199,34 @@ std::span<const std::byte> EngineFile::blob(std::string_view name) const {
   return bytes(*found);
 }
 
+std::span<const std::byte> EngineFile::verified(
+    const EngineBlob& blob, const std::function<void(std::uint64_t)>& progress) const {
+  constexpr std::size_t kChunk = std::size_t{1} << 18;
+  const std::span<const std::byte> all = bytes(blob);
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
+                                                                       XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  for (std::size_t at = 0; at < all.size(); at += kChunk) {
+    const auto part = all.subspan(at, std::min(kChunk, all.size() - at));
+    XXH3_64bits_update(state.get(), part.data(), part.size());
+    if (progress) progress(at + part.size());
+  }
+  const std::uint64_t sum = XXH3_64bits_digest(state.get());
+  if (sum != blob.checksum)
+    fail(ErrorCode::kBadInput,
+         "[engine.blob] {}: {} is damaged (checksum {:016x}, wanted {:016x}); build the engine "
+         "again",
+         path().string(), blob.name, sum, blob.checksum);
+  return all;
+}
+
 void EngineFile::verify_blobs(const std::function<void(std::uint64_t)>& progress) const {
-  constexpr std::size_t kChunk = std::size_t{16} << 20;
-  std::uint64_t done = 0;
+  std::uint64_t before = 0;
   for (const EngineBlob& blob : blobs_) {
-    const std::span<const std::byte> all = bytes(blob);
-    XXH3_state_t* state = XXH3_createState();
-    XXH3_64bits_reset(state);
-    for (std::size_t at = 0; at < all.size(); at += kChunk) {
-      const auto part = all.subspan(at, std::min(kChunk, all.size() - at));
-      XXH3_64bits_update(state, part.data(), part.size());
-      done += part.size();
-      if (progress) progress(done);
-    }
-    const std::uint64_t sum = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
-    if (sum != blob.checksum)
-      fail(ErrorCode::kBadInput,
-           "[engine.blob] {}: {} is damaged (checksum {:016x}, wanted {:016x}); build the engine "
-           "again",
-           path().string(), blob.name, sum, blob.checksum);
+    verified(blob, [&](std::uint64_t done) {
+      if (progress) progress(before + done);
+    });
+    before += blob.bytes;
   }
 }
 

@@ -69,6 +69,9 @@ class EngineFile {
   std::span<const std::byte> bytes(const EngineBlob& blob) const;
   // Throws Error{kBadInput} when the blob is absent.
   std::span<const std::byte> blob(std::string_view name) const;
+  // The same once it agrees with its checksum; else Error{kBadInput}. progress gets bytes done.
+  std::span<const std::byte> verified(
+      const EngineBlob& blob, const std::function<void(std::uint64_t)>& progress = {}) const;
   // Reads every blob and compares; throws Error{kBadInput} naming the first that differs. progress
   // gets bytes done.
   void verify_blobs(const std::function<void(std::uint64_t)>& progress = {}) const;

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 namespace ingot {
 namespace {
@@ -223,6 +224,40 @@ TEST_F(ModelTest, ManifestsThatLieAreRefused) {
     less.erase(key);
     try_manifest(less);
     EXPECT_GE(refused - before, 5);
+  }
+}
+
+// Found while the model answers: whoever asks then is told, and gets no invented text.
+TEST_F(ModelTest, DamagedWeightsAreFoundInTheBackground) {
+  const OpenOptions o = options(ComputeMode::kNative);
+  const fs::path good = Model::open(kModels / "llama", o)->file().path();
+  const fs::path path = cache_.path() / "flipped.ingot";
+  fs::copy(good, path);
+  const auto finished = [](const Model& model) {
+    while (!model.background_check().finished()) std::this_thread::yield();
+  };
+  const Request request{.prompt = {1, 2, 3}, .sampling = {.max_tokens = 2}};
+  auto model = Model::open(path, o);
+  finished(*model);
+  EXPECT_NO_THROW(model->generate(request));
+  const EngineBlob weights = *model->file().find_blob("weights");
+  std::string bytes = read_file(path);
+  bytes[weights.offset + weights.bytes / 2] ^= 1;
+  test::write_text(path, bytes);
+  model = Model::open(path, o);
+  finished(*model);
+  for (const bool whole : {true, false}) {
+    try {
+      if (whole)
+        model->generate(request);
+      else
+        model->score(request.prompt, 0, [](auto...) {});
+      ADD_FAILURE();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::kBadInput);
+      EXPECT_NE(e.message().find("flipped.ingot: weights is damaged"), std::string::npos)
+          << e.message();
+    }
   }
 }
 
