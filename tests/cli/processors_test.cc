@@ -20,16 +20,17 @@ namespace fs = std::filesystem;
 const fs::path kModel = fs::path(INGOT_FIXTURES) / "models" / "llama";
 
 // The frozen logits, exactly in float32 and closely in the level's own arithmetic.
-void expect_logits(const CommandInput& on, std::size_t tokens) {
+void expect_logits(const CommandInput& on, std::size_t tokens, const std::string& model = kModel,
+                   const std::vector<const char*>& modes = {"f32", "native"}) {
   const WorkFolder work;
   const NpyArray wanted = read_npy(kModel / "logits.npy");
   const auto columns = static_cast<std::size_t>(wanted.shape[1]);
   std::string ids;
   const Json prompt = parse_json(read_file(kModel / "tokens.json"), "tokens.json").at("prompt");
   for (std::size_t i = 0; i < tokens; ++i) ids += (i ? "," : "") + prompt.at(i).dump();
-  for (const char* compute : {"f32", "native"}) {
+  for (const char* compute : modes) {
     const std::string out = work / "logits.npy";
-    const CommandResult r = work.run({"logits", kModel, "--device", "cpu", "--threads", "2",
+    const CommandResult r = work.run({"logits", model, "--device", "cpu", "--threads", "2",
                                       "--compute", compute, "--tokens", ids, "-o", out},
                                      on);
     ASSERT_EQ(r.exit_code, 0) << r.err;
@@ -71,6 +72,20 @@ TEST(ProcessorsTest, EveryLevelOfThisProcessor) {
   CommandInput wrong;
   wrong.environment = {"INGOT_CPU=sse9"};
   EXPECT_EQ(work.run({"run", kModel, "-p", "a"}, wrong).exit_code, 2);
+}
+
+// An engine that one level built, as others on older processors find it.
+TEST(ProcessorsTest, AnEngineAnswersOnEveryLevel) {
+  const WorkFolder work;
+  const std::string engine = work / "model.ingot";
+  ASSERT_EQ(work.run({"build", kModel, "--target", "cpu", "-o", engine}).exit_code, 0);
+  const Json cpu = parse_json(work.run({"devices", "--json"}).out, "devices --json").at("cpu");
+  for (const Json& tier : cpu.at("tiers")) {
+    SCOPED_TRACE(tier.get<std::string>());
+    CommandInput on;
+    on.environment = {"INGOT_CPU=" + tier.get<std::string>()};
+    expect_logits(on, 37, engine, {"native"});
+  }
 }
 
 struct Processor {
