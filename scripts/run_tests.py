@@ -27,7 +27,7 @@ JOBS = os.cpu_count() or 2
 # What the sanitizers cover: what parses untrusted bytes, schedules, and shares memory between threads.
 ASAN_FLOORS = ("base", "text", "formats", "ir", "plan", "builder", "runtime")
 TSAN_FLOORS = {"base": "*", "runtime": "*", "text": "*Thread*:*Concurrent*",
-               "cpu": "*Thread*:*ARowHasTheSameBits*:LinearWorkspace*:*UnpackInverts*"}
+               "cpu": "*Thread*:*LinearTierTest*:*ARowHas*/*_q4_0:*ARowHas*/*_int8:LinearWorkspace*:*UnpackInverts*"}
 # Processors that are tried under qemu: without AVX, and with AVX2 but nothing above.
 OLD_CPUS = {"Nehalem": "generic", "Haswell": "avx2"}
 

@@ -313,7 +313,13 @@ template <int kStep, int kLines, int kTokens>
   const uint8_t* x = static_cast<const uint8_t*>(call.act.q) +
                      call.k_begin / 32 * from.group_bytes / kRoundBytes * 32 * kTokens;
   const float* row_scale = call.row_scale;
-  register const float* act_scale asm("r8") = call.act.scale;
+  const float* scale = call.act.scale;
+  const int32_t* init = call.act.init;
+  float* const c = call.c;
+  const int first = call.first;
+  const int scaled = kInteger && call.last;
+  const int64_t prefetch_step = from.prefetch_step;
+  register const float* act_scale asm("r8") = scale;  // from a local alone, as in tile_group
   asm volatile(
       ".altmacro\n"
       "kmovd %[odd], %%k1\n"
@@ -327,10 +333,10 @@ template <int kStep, int kLines, int kTokens>
       "3: mm_sums put, %c[base], %c[tokens]\n"
       "4:\n .noaltmacro"
       : [w] "+S"(w), [x] "+D"(x), [pf] "+b"(pf), [n] "+r"(rounds), "+a"(row_scale)
-      : "c"(call.c), "d"(call.act.init), "r"(act_scale), [odd] "r"(0xaaaaaaaa),
-        [first] "r"(int{call.first}), [scaled] "r"(int{kInteger && call.last}), [step] "i"(kStep),
-        [base] "i"(base_of(kStep)), [tokens] "i"(kTokens), [lines] "i"(kLines),
-        [wstep] "i"(kRoundBytes), [xstep] "i"(32 * kTokens), [pstep] "r"(from.prefetch_step)
+      : "c"(c), "d"(init),
+        "r"(act_scale), [odd] "r"(0xaaaaaaaa), [first] "r"(first), [scaled] "r"(scaled),
+        [step] "i"(kStep), [base] "i"(base_of(kStep)), [tokens] "i"(kTokens), [lines] "i"(kLines),
+        [wstep] "i"(kRoundBytes), [xstep] "i"(32 * kTokens), [pstep] "r"(prefetch_step)
       : INGOT_TILE_REGISTERS, "k1");
 }
 
