@@ -142,7 +142,7 @@ void write_engine(const Checkpoint& c, const Device& device, const BuildOptions&
   const RopeTables tables = tables_of(c, model.info.max_seq);
   std::vector<float> table;
   for (const auto& row : tables.rows) table.insert(table.end(), row.begin(), row.end());
-  const WeightRows source(c, {{"rope.inv_freq", std::move(table)}});
+  WeightRows source(c, {{"rope.inv_freq", std::move(table)}}, options.workers);
 
   EngineWriter writer(path);
   Plan& plan = model.compiled.plan;

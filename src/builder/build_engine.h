@@ -21,6 +21,7 @@ struct BuildOptions {
   std::int64_t max_seq = 0;       // 0: the model's own, at most 8,192
   std::int64_t max_tokens = 512;  // tokens of a step
   std::vector<std::string> skip_passes;
+  int workers = 0;  // threads that convert weights; 0: what the machine gives. Same bytes by any
   // Part of the whole done, [0, 1], and what is being done.
   std::function<void(double, const std::string&)> progress;
 };

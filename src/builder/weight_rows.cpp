@@ -4,6 +4,7 @@
 #include "base/error.h"
 
 #include <cstring>
+#include <exception>
 
 namespace ingot {
 
@@ -20,8 +21,12 @@ Sizes sizes_of(const Shape& shape) {
   return {shape[0], shape.elements() / std::max<std::int64_t>(1, shape[0])};
 }
 
-std::vector<std::byte> converted(const SourceTensor& tensor, std::span<const std::byte> bytes,
-                                 const WeightFormat& to) {
+}  // namespace
+
+// Every row alone, so it does not matter which thread takes which.
+std::vector<std::byte> WeightRows::converted(const SourceTensor& tensor,
+                                             std::span<const std::byte> bytes,
+                                             const WeightFormat& to) {
   const WeightFormat& from = require_format(tensor);
   if (!to.quantize_row)
     fail(ErrorCode::kUsage, "[quant] {} is read but not written; choose another --quant", to.name);
@@ -29,17 +34,26 @@ std::vector<std::byte> converted(const SourceTensor& tensor, std::span<const std
   const std::size_t from_row = from.row_bytes(size.k);
   const std::size_t to_row = to.row_bytes(size.k);
   std::vector<std::byte> result(to_row * static_cast<std::size_t>(size.rows));
-  std::vector<float> row(static_cast<std::size_t>(size.k));
-  for (std::int64_t r = 0; r < size.rows; ++r) {
-    from.dequantize_row(bytes.data() + static_cast<std::size_t>(r) * from_row, size.k, row.data());
-    to.quantize_row(row.data(), size.k, result.data() + static_cast<std::size_t>(r) * to_row);
-  }
+  std::vector<float> values(static_cast<std::size_t>(size.k * threads_.size()));
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(threads_.size()));
+  threads_.run([&](int thread) {
+    try {
+      float* row = values.data() + size.k * thread;
+      const auto [begin, end] = static_split(size.rows, threads_.size(), thread);
+      for (std::int64_t r = begin; r < end; ++r) {
+        from.dequantize_row(bytes.data() + static_cast<std::size_t>(r) * from_row, size.k, row);
+        to.quantize_row(row, size.k, result.data() + static_cast<std::size_t>(r) * to_row);
+      }
+    } catch (...) {  // a weight that the format cannot hold
+      errors[static_cast<std::size_t>(thread)] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
   return result;
 }
 
-}  // namespace
-
-std::vector<std::byte> WeightRows::part(const std::string& slot, const WeightFormat& format) const {
+std::vector<std::byte> WeightRows::part(const std::string& slot, const WeightFormat& format) {
   if (const auto it = constants_.find(slot); it != constants_.end()) {
     check(format.name == "f32", "constants are f32");
     std::vector<std::byte> bytes(it->second.size() * sizeof(float));
@@ -55,7 +69,7 @@ std::vector<std::byte> WeightRows::part(const std::string& slot, const WeightFor
   return converted(tensor, bytes, format);
 }
 
-std::vector<std::byte> WeightRows::rows(const PlanWeight& weight) const {
+std::vector<std::byte> WeightRows::rows(const PlanWeight& weight) {
   const WeightFormat& format = weight_format(weight.format);
   if (weight.recipe.parts.empty()) return part(weight.name, format);
   std::vector<std::vector<std::byte>> parts;

@@ -27,16 +27,16 @@ struct BuildCommand {
 
 int build(BuildCommand& o) {
   if (o.out.empty() && !o.dry_run) fail(ErrorCode::kUsage, "[usage] give -o FILE or --dry-run");
-  if (o.workers && o.model.threads)
-    fail(ErrorCode::kUsage, "[usage] --workers and --threads say the same; give one");
-  if (o.workers) o.model.threads = o.workers;
   if (o.target && o.model.device != "auto")
     fail(ErrorCode::kUsage, "[usage] give either --target or --device");
   if (!o.compute.empty())
     o.model.mode = o.compute == "f32" ? ComputeMode::kF32 : ComputeMode::kNative;
   OpenOptions options = o.model.open_options();
-  const auto device = o.target ? open_target(*o.target, options.threads)
-                               : open_device(options.device, options.threads);
+  if (o.workers)
+    options.build.workers = static_cast<int>(in_range(*o.workers, 1, kMaxThreads, "--workers"));
+  const DeviceThreads threads{.run = options.threads, .pack = options.build.workers};
+  const auto device =
+      o.target ? open_target(*o.target, threads) : open_device(options.device, threads);
   const ModelContents contents = read_contents(o.model.model, *device, options);
   const MemoryReport report = report_memory(o.model.model, contents, *device, options);
   if (!o.json) print(to_text(report));
@@ -70,7 +70,8 @@ void declare_build(Command& command) {
   o->model.declare(command);
   command.option("-o,--out", o->out, "the engine file");
   command.option("--target", o->target, "cpu or an architecture such as sm_90a, here or not");
-  command.option("--workers", o->workers, "threads that build (default: all)");
+  command.option("--workers", o->workers,
+                 "threads that convert and pack weights (default: --threads)");
   command.choice("--compute", o->compute, {"native", "f32"},
                  "arithmetic: the device's own (default), or float32");
   command.flag("--dry-run", o->dry_run, "print the memory table, write nothing");

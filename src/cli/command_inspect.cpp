@@ -131,8 +131,9 @@ OrderedJson whole_json(const InspectOptions& o, const ModelContents& c) {
 int inspect(const InspectOptions& o) {
   const OpenOptions options = o.model.open_options();
   if (o.verify) verify(o);
-  const auto device =
-      is_engine(o.model.model) ? open_device("cpu") : open_device(options.device, options.threads);
+  const auto device = is_engine(o.model.model)
+                          ? open_device("cpu")
+                          : open_device(options.device, {.run = options.threads});
   const ModelContents c = read_contents(o.model.model, *device, options);
   if (o.json) {
     print_json(whole_json(o, c));

@@ -20,8 +20,9 @@ int plan(const PlanOptions& o) {
   if (o.target && o.model.device != "auto")
     fail(ErrorCode::kUsage, "[usage] give either --target or --device");
   const OpenOptions options = o.model.open_options();
-  const auto device = o.target ? open_target(*o.target, options.threads)
-                               : open_device(options.device, options.threads);
+  const DeviceThreads threads{.run = options.threads};
+  const auto device =
+      o.target ? open_target(*o.target, threads) : open_device(options.device, threads);
   const ModelContents contents = read_contents(o.model.model, *device, options);
   const MemoryReport report = report_memory(o.model.model, contents, *device, options);
   if (o.json)

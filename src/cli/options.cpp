@@ -14,14 +14,7 @@ namespace ingot::cli {
 
 namespace {
 
-constexpr std::int64_t kMaxThreads = 1024;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 24;
-
-std::int64_t in_range(std::int64_t value, std::int64_t low, std::int64_t high, const char* option) {
-  if (value < low || value > high)
-    fail(ErrorCode::kUsage, "[usage] {} {}: wanted {} to {}", option, value, low, high);
-  return value;
-}
 
 double finite(double value, const char* option) {
   if (!std::isfinite(value)) fail(ErrorCode::kUsage, "[usage] {}: not a finite number", option);
@@ -49,6 +42,12 @@ void check_engine(const ModelOptions& o, const Model& model) {
 
 }  // namespace
 
+std::int64_t in_range(std::int64_t value, std::int64_t low, std::int64_t high, const char* option) {
+  if (value < low || value > high)
+    fail(ErrorCode::kUsage, "[usage] {} {}: wanted {} to {}", option, value, low, high);
+  return value;
+}
+
 void ModelOptions::declare(Command& c) {
   c.positional("MODEL", model, "folder, .gguf, .ingot or hub name org/name");
   c.option("--device", device, "auto, cpu, cuda or cuda:N (default: auto)");
@@ -59,8 +58,10 @@ void ModelOptions::declare(Command& c) {
   c.option("--kv-cache", kv_cache, "auto, bf16, int8 or fp8");
   c.option("--max-batch", max_batch, "sequences of a step (default: 8)");
   c.option("--max-seq", max_seq, "longest sequence, prompt and answer (default: the model's)");
-  c.choice("--deterministic", deterministic, {"on", "strict", "off"},
-           "same bits alone and in any batch; off allows what is faster");
+  c.choice(
+      "--deterministic", deterministic, {"on", "strict", "off"},
+      "same bits alone and in any batch; strict: also in a chat's next turn; off: speed first\n"
+      "(nothing breaks the promise for speed yet: all three do what strict does)");
   c.option("--skip-pass", skip_passes, "leave a compiler pass out; may be repeated");
 }
 
@@ -68,6 +69,7 @@ OpenOptions ModelOptions::open_options() const {
   OpenOptions o;
   o.device = device;
   if (threads) o.threads = static_cast<int>(in_range(*threads, 1, kMaxThreads, "--threads"));
+  o.build.workers = o.threads;
   if (memory) o.memory = parse_size(*memory, "--memory");
   if (quant) o.build.quant = *quant;
   if (kv_cache) o.build.kv_cache = *kv_cache;

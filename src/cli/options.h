@@ -15,6 +15,11 @@
 
 namespace ingot::cli {
 
+inline constexpr std::int64_t kMaxThreads = 1024;
+
+// The value; throws Error{kUsage} naming the option unless it is low to high.
+std::int64_t in_range(std::int64_t value, std::int64_t low, std::int64_t high, const char* option);
+
 // What every command that opens a model takes.
 struct ModelOptions {
   std::string model;

@@ -52,8 +52,12 @@ Matrix matrix_of(const Shape& shape) {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(int threads, Tier tier, bool present)
-      : tier_(tier), present_(present), pool_(threads), context_{pool_, tier, row_kernels(tier)} {}
+  CpuDevice(int threads, int workers, Tier tier, bool present)
+      : tier_(tier),
+        present_(present),
+        workers_(workers),
+        pool_(threads),
+        context_{pool_, tier, row_kernels(tier)} {}
 
   DeviceInfo info() const override {
     const MemoryInfo memory = memory_info();
@@ -105,6 +109,7 @@ class CpuDevice final : public Device {
 
   Tier tier_;
   bool present_;
+  int workers_;
   mutable ThreadPool pool_;
   KernelContext context_;
 };
@@ -153,7 +158,7 @@ void CpuDevice::pack_weight(const WeightLayout& layout, const WeightFormat& form
     return;
   }
   // Not the device's pool: that one belongs to the thread that runs kernels.
-  ThreadPool threads(pool_.size());
+  ThreadPool threads(workers_);
   const Matrix m = matrix_of(shape);
   pack_rows(threads, *panels, m.rows, m.columns, rows.data(), packed.data());
 }
@@ -166,7 +171,7 @@ void CpuDevice::unpack_weight(const WeightLayout& layout, const WeightFormat& fo
     std::memcpy(rows.data(), packed.data(), rows.size());
     return;
   }
-  ThreadPool threads(pool_.size());
+  ThreadPool threads(workers_);
   const Matrix m = matrix_of(shape);
   unpack_rows(threads, {.format = panels, .n = m.rows, .k = m.columns, .data = packed.data()},
               rows.data());
@@ -195,9 +200,11 @@ KernelOrReason CpuDevice::find_kernel(const OpCall& call, CodeStore&) const {
 }  // namespace cpu
 
 std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
-  check(options.threads >= 0, "a number of threads is not negative");
+  check(options.threads >= 0 && options.workers >= 0, "a number of threads is not negative");
   const int threads = options.threads > 0 ? options.threads : usable_cpus();
-  return std::make_unique<cpu::CpuDevice>(threads, cpu::tier_under(options.tier), options.present);
+  const int workers = options.workers > 0 ? options.workers : threads;
+  return std::make_unique<cpu::CpuDevice>(threads, workers, cpu::tier_under(options.tier),
+                                          options.present);
 }
 
 }  // namespace ingot

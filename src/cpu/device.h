@@ -9,6 +9,7 @@ namespace ingot {
 
 struct CpuOptions {
   int threads = 0;  // 0: usable_cpus()
+  int workers = 0;  // that pack weights; 0: as many as run
   // Memory is taken from the system when it is allocated: a server must not find out later. False:
   // when it is first touched, so that a short answer does not wait for a long context's pages.
   bool present = true;

@@ -94,8 +94,10 @@ Json gpu_details() {
 
 }  // namespace
 
-std::unique_ptr<Device> open_device(std::string_view name, int threads, bool memory_present) {
-  const CpuOptions cpu{.threads = threads, .present = memory_present, .tier = {}};
+std::unique_ptr<Device> open_device(std::string_view name, const DeviceThreads& threads,
+                                    bool memory_present) {
+  const CpuOptions cpu{
+      .threads = threads.run, .workers = threads.pack, .present = memory_present, .tier = {}};
   if (name == "cpu") return make_cpu_device(cpu);
   if (name == "auto") {
     const int gpu = first_usable_gpu();
@@ -113,8 +115,8 @@ std::unique_ptr<Device> open_device(std::string_view name, int threads, bool mem
   fail(ErrorCode::kUsage, "[device] {}: wanted auto, cpu, cuda or cuda:N", name);
 }
 
-std::unique_ptr<Device> open_target(std::string_view target, int threads) {
-  if (target == "cpu") return make_cpu_device({.threads = threads});
+std::unique_ptr<Device> open_target(std::string_view target, const DeviceThreads& threads) {
+  if (target == "cpu") return make_cpu_device({.threads = threads.run, .workers = threads.pack});
   return open_gpu_target(target);
 }
 

@@ -10,14 +10,19 @@
 
 namespace ingot {
 
-// Opens "cpu", "cuda", "cuda:1" or "auto" (a GPU where one can be used, otherwise the CPU;
-// `threads` 0: what the machine gives). Throws Error{kDevice} that says why a named device cannot
-// be used.
-std::unique_ptr<Device> open_device(std::string_view name, int threads = 0,
+// Of the CPU.
+struct DeviceThreads {
+  int run = 0;   // 0: what the machine gives
+  int pack = 0;  // weights; 0: as many as run
+};
+
+// Opens "cpu", "cuda", "cuda:1" or "auto" (a GPU where one can be used, otherwise the CPU). Throws
+// Error{kDevice} that says why a named device cannot be used.
+std::unique_ptr<Device> open_device(std::string_view name, const DeviceThreads& threads = {},
                                     bool memory_present = true);
 
 // What an engine is built for: "cpu", or an architecture such as "sm_90a" that need not be here.
-std::unique_ptr<Device> open_target(std::string_view target, int threads = 0);
+std::unique_ptr<Device> open_target(std::string_view target, const DeviceThreads& threads = {});
 
 // What is here, what is used, and why not the rest: for `ingot devices`.
 struct DeviceReport {

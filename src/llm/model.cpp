@@ -89,7 +89,7 @@ PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& devic
 std::unique_ptr<Model> Model::open(const std::string& name, const OpenOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   std::unique_ptr<Model> model(new Model());
-  model->device_ = open_device(options.device, options.threads, options.memory_present);
+  model->device_ = open_device(options.device, {.run = options.threads}, options.memory_present);
   model->file_ = std::make_shared<const EngineFile>(resolve_engine(name, *model->device_, options));
   const Json& manifest = model->file_->manifest();
   if (!manifest.contains("info") || !manifest.contains("plan"))

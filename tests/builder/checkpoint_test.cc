@@ -3,7 +3,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "formats/npy.h"
+#include "llm/devices.h"
 #include "llm/model.h"
+#include "llm/resolve.h"
 
 #include <gtest/gtest.h>
 
@@ -553,6 +555,46 @@ TEST_F(CheckpointTest, QuantisedBuildsStayClose) {
         return f.first == quant;
       })) << "the engine holds the format that was asked for";
     }
+  }
+}
+
+// Threads that convert and pack share the rows between them; the file is the same to the byte.
+TEST_F(CheckpointTest, WorkersDoNotChangeAByte) {
+  for (const char* quant : {"none", "bf16", "int8", "q4_0"}) {
+    std::vector<std::string> files;
+    for (const int workers : {1, 3}) {
+      OpenOptions o = options(ComputeMode::kNative);
+      o.build.quant = quant;
+      o.build.workers = workers;
+      const fs::path path = cache_.path() / "workers.ingot";
+      const auto device = open_device("cpu", {.run = 2, .pack = workers});
+      build_engine_file(kLlama, *device, o, path);
+      files.push_back(read_file(path));
+    }
+    EXPECT_TRUE(files[0] == files[1]) << quant;
+  }
+}
+
+TEST_F(CheckpointTest, WeightsThatNoFormatHoldsAreRefusedByAnyWorker) {
+  EditedCheckpoint edited(kLlama);
+  StoredTensor& t = edited.tensors.at("model.layers.0.mlp.up_proj.weight");
+  std::vector<float> values = t.as_floats();
+  values.back() = std::nanf("");
+  t = StoredTensor::floats(t.shape, values);
+  const fs::path folder = edited.save();
+  for (const int workers : {1, 3}) {
+    OpenOptions o = options(ComputeMode::kNative);
+    o.build.quant = "int8";
+    o.build.workers = workers;
+    const auto device = open_device("cpu", {.run = 1, .pack = workers});
+    const fs::path path = cache_.path() / "nan.ingot";
+    try {
+      build_engine_file(folder, *device, o, path);
+      ADD_FAILURE() << workers;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::kBadInput) << e.message();
+    }
+    EXPECT_FALSE(fs::exists(path));
   }
 }
 

@@ -121,6 +121,18 @@ TEST_F(CommandsTest, ASeedRepeatsAnAnswer) {
   EXPECT_EQ(json(again).at("token_ids"), first.at("token_ids"));
 }
 
+// Nothing breaks the promise for speed yet, as the help says: all values give the same answer.
+TEST_F(CommandsTest, DeterministicValuesGiveOneAnswer) {
+  EXPECT_THAT(good({"run", "--help"}), HasSubstr("all three do what strict does"));
+  std::vector<Json> answers;
+  for (const char* value : {"on", "strict", "off"})
+    answers.push_back(json({"run", kModel, "-p", "Hello", "--max-tokens", "6", "--seed", "4",
+                            "--deterministic", value, "--json"})
+                          .at("token_ids"));
+  EXPECT_EQ(answers[1], answers[0]);
+  EXPECT_EQ(answers[2], answers[0]);
+}
+
 TEST_F(CommandsTest, AStopStringEndsTheAnswer) {
   const std::vector<std::string> arguments = {
       "run", kModel,          "-p", "Hello",        "--max-tokens",

@@ -18,7 +18,10 @@ int main(int argc, char** argv) {
   for (const bool plain : {false, true}) {
     const ingot::test::TinyEngine tiny(argv[1],
                                        {.skip_passes = plain ? all : std::vector<std::string>{}});
-    const ingot::Json manifest = {{"info", to_json(tiny.model.info)},
+    ingot::EngineInfo info = tiny.model.info;
+    info.name = "tiny";  // not that of a folder which is gone
+    info.source = "seed";
+    const ingot::Json manifest = {{"info", to_json(info)},
                                   {"plan", to_json(tiny.model.compiled.plan)}};
     std::ofstream out(std::string(argv[2]) + (plain ? "/plain" : "/fused"));
     out << ingot::dump_json(manifest) << "\n[]";
