@@ -29,12 +29,18 @@ ModelContents contents_of_engine(const std::string& path) {
   check_agreement(c.info, c.plan, all_ops());
   try {
     c.graph = part("graph").get<std::string>();
-    for (const Json& p : part("passes"))
+    for (const Json& p : part("passes")) {
+      const Json& nodes = p.at("nodes");
+      if (!nodes.is_number_unsigned() || nodes.get<std::uint64_t>() > INT32_MAX)
+        fail(ErrorCode::kBadInput,
+             "[engine.manifest] {}: a pass of {} nodes; build the engine again", path,
+             dump_json(nodes));
       c.passes.push_back({.name = p.value("name", ""),
                           .purpose = {},
                           .changed = p.value("changed", false),
                           .skipped = p.value("skipped", false),
-                          .nodes = p.value("nodes", 0)});
+                          .nodes = nodes.get<int>()});
+    }
   } catch (const nlohmann::json::exception& e) {
     fail(ErrorCode::kBadInput, "[engine.manifest] {}: {}; build the engine again", path, e.what());
   }

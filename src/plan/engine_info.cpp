@@ -85,12 +85,16 @@ EngineInfo engine_info_from_json(const Json& json) {
     info.max_batch = count("max_batch", 1, INT32_MAX);
     info.rope_long_from = count("rope_long_from", 0, INT64_MAX);
     if (!json.at("end_ids").is_array()) bad("end_ids is " + dump_json(json.at("end_ids")));
+    if (!json.at("weight_formats").is_array())
+      bad("weight_formats is " + dump_json(json.at("weight_formats")));
     for (const Json& id : json.at("end_ids"))
       info.end_ids.push_back(integer<std::int32_t>(id, "end_ids", 0, INT32_MAX));
     info.bos_id = token(json, "bos_id");
     info.eos_id = token(json, "eos_id");
-    info.weight_formats =
-        json.at("weight_formats").get<std::vector<std::pair<std::string, std::int64_t>>>();
+    for (const Json& format : json.at("weight_formats"))
+      info.weight_formats.emplace_back(
+          format.at(0).get<std::string>(),
+          integer<std::int64_t>(format.at(1), "weight_formats", 0, INT64_MAX));
     const Json& generation = json.at("generation");
     if (!generation.is_object())
       fail(ErrorCode::kBadInput, "[engine.info] generation is no object; build the engine again");

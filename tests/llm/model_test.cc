@@ -225,6 +225,13 @@ TEST_F(ModelTest, ManifestsThatLieAreRefused) {
     try_manifest(less);
     EXPECT_GE(refused - before, 5);
   }
+  for (const Json& nodes : {Json(1e30), Json(-1), Json(UINT64_MAX), Json("7")}) {
+    const int before = refused;
+    Json lies = whole;
+    lies["passes"][0]["nodes"] = nodes;
+    try_manifest(lies);
+    EXPECT_EQ(refused, before + 1) << nodes;
+  }
 }
 
 // Found while the model answers: whoever asks then is told, and gets no invented text.

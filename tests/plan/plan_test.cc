@@ -341,7 +341,9 @@ TEST_F(PlanTest, DescriptionsRoundTripAndRefuseNonsense) {
   for (const Json& ids : {Json({-1}), Json({1e30}), Json({std::int64_t{1} << 32}), Json({"a"})})
     EXPECT_TRUE(refused("end_ids", ids)) << ids;
   EXPECT_TRUE(refused("bos_id", std::int64_t{1} << 32));
-  EXPECT_TRUE(refused("weight_formats", 3));
+  for (const Json& formats : {Json(3), Json({{"f32"}}), Json({{"f32", 1e30}}), Json({{"f32", -1}}),
+                              Json({{1, 2}}), Json(nullptr)})
+    EXPECT_TRUE(refused("weight_formats", formats)) << formats;
   EXPECT_TRUE(refused("generation", 3));
   for (const auto& [key, value] : json.items()) {
     if (key == "bos_id" || key == "eos_id") continue;
