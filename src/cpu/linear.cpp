@@ -13,7 +13,8 @@ namespace ingot::cpu {
 namespace {
 
 constexpr std::int64_t kFewTokens = 4;  // every thread quantises these itself: no barrier
-constexpr std::int64_t kFewestBlockTokens = 16;
+// Fewer would expand the weights again and again, which costs more than activations from L3.
+constexpr std::int64_t kFewestBlockTokens = 128;
 constexpr std::int64_t kMostBlockTokens = 512;
 constexpr std::int64_t kLongestInt32 = 65536;  // 255 * 127 * k stays below 2^31
 constexpr std::size_t kMostFormats = 4;        // of one call
