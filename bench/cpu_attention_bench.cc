@@ -1,5 +1,6 @@
-// Attention on the CPU: prefill as a share of the multiply-add peak, decode as a share of the read
-// bandwidth. Limits are measured between the repetitions; medians of both are compared.
+// Attention on the CPU: prefill as a share of the peak of multiply-adds (of BF16 instructions where
+// the tier has them), decode as a share of the read bandwidth. Limits are measured between the
+// repetitions; medians of both are compared.
 // usage: cpu_attention_bench [threads [tier]]
 #include "cpu/attention.h"
 #include "cpu/description.h"
@@ -106,8 +107,12 @@ std::pair<double, double> measure(const ThreadPool& pool, const std::function<vo
 
 void bench_prefill(const Shape& shape, std::int64_t tokens, ThreadPool& pool, cpu::Tier tier) {
   Case c(shape, tokens, tokens, pool, tier);
-  const auto [seconds, peak] =
-      measure(pool, [&] { c.run(); }, [&] { return bench::fma_peak(pool, tier); });
+  const auto [seconds, peak] = measure(
+      pool, [&] { c.run(); },
+      [&] {
+        return tier >= cpu::Tier::kAvx512Bf16 ? bench::bf16_peak(pool, tier)
+                                              : bench::fma_peak(pool, tier);
+      });
   const double n = static_cast<double>(tokens);
   const double flops = 4.0 * static_cast<double>(shape.heads * shape.dim) * n * (n + 1) / 2;
   fmt::print("prefill {:2}/{}x{:3} T={:5}: {:9.3f} ms {:7.1f} GFLOP/s  {:5.1f} % of {:.0f}\n",

@@ -36,6 +36,7 @@ Sequence sequence_of(const AttentionCall& call, std::int64_t s) {
 
 const AttentionKernels& attention_kernels(Tier tier) {
 #if defined(__x86_64__)
+  if (tier >= Tier::kAvx512Bf16) return kAttentionAvx512Bf16;
   if (tier >= Tier::kAvx512) return kAttentionAvx512;
   if (tier >= Tier::kAvx2) return kAttentionAvx2;
 #endif

@@ -37,8 +37,9 @@ struct AttentionConfig {
 };
 
 inline std::string describe(const AttentionConfig& c) {
-  return fmt::format("{}x{}/{} window {} softcap {} {} pages of {}", c.heads, c.dim, c.kv_heads,
-                     c.window, c.softcap, c.f32 ? "f32" : "bf16", c.page_tokens);
+  return fmt::format("{}x{}/{} window {} softcap {} {} pages of {} sharpness {}", c.heads, c.dim,
+                     c.kv_heads, c.window, c.softcap, c.f32 ? "f32" : "bf16", c.page_tokens,
+                     c.sharpness);
 }
 
 // Nearly normal numbers for a token: what = 0 q, 1 k, 2 v. Sums of four pieces of a mixed counter
@@ -72,6 +73,7 @@ struct StepOptions {
   Tier tier = Tier::kGeneric;
   unsigned page_seed = 0;  // order of the pages in memory
   std::uint8_t stale = 0;  // byte that unused cache memory holds
+  std::int64_t lost = 0;   // first tokens of each sequence that the cache does not hold
   std::int64_t max_tokens = 1024;
 };
 
@@ -95,7 +97,7 @@ inline std::vector<float> run_step(const AttentionConfig& c, const std::vector<S
   const KvWriter writer(layout);
   for (std::int64_t s = 0; s < sequences; ++s) {
     const StepSequence& sequence = step[static_cast<std::size_t>(s)];
-    for (std::int64_t t = 0; t < sequence.context; ++t) {
+    for (std::int64_t t = o.lost; t < sequence.context; ++t) {
       const std::int64_t page = order[static_cast<std::size_t>(s * width + t / c.page_tokens)];
       writer.append(rows, pages, page * c.page_tokens + t % c.page_tokens,
                     token_values(sequence.id, t, 1, c.kv_heads * c.dim).data(),
@@ -134,11 +136,22 @@ inline std::vector<float> run_step(const AttentionConfig& c, const std::vector<S
   return out;
 }
 
-// One token's row in double, over K and V as the cache keeps them.
-inline std::vector<double> exact_row(const AttentionConfig& c, int sequence,
-                                     std::int64_t position) {
+// The BF16 instructions multiply bf16 with bf16; an f32 cache has no use for them.
+inline bool rounds_to_bf16(const AttentionConfig& c, Tier tier) {
+  return tier == Tier::kAvx512Bf16 && !c.f32;
+}
+
+// One token's row in double, over K and V as the cache keeps them and q as the tier does.
+inline std::vector<double> exact_row(const AttentionConfig& c, int sequence, std::int64_t position,
+                                     Tier tier) {
   const auto kept = [&](float x) { return c.f32 ? x : bf16_to_f32(f32_to_bf16(x)); };
-  const std::vector<float> q = token_values(sequence, position, 0, c.heads * c.dim);
+  std::vector<float> q = token_values(sequence, position, 0, c.heads * c.dim);
+  if (rounds_to_bf16(c, tier)) {
+    // Scaled for the exponential that follows: to base 2, or the softcap's (simd/attention.h).
+    const double by = c.scale() * (c.softcap != 0 ? 1 / c.softcap : 1.4426950408889634);
+    for (float& x : q)
+      x = bf16_to_f32(f32_to_bf16(x * static_cast<float>(by))) / static_cast<float>(by);
+  }
   const std::int64_t low = c.window > 0 ? std::max<std::int64_t>(0, position - c.window + 1) : 0;
   std::vector<double> out(q.size(), 0.0);
   std::vector<double> sums(static_cast<std::size_t>(c.heads), 0.0);
@@ -172,8 +185,8 @@ inline std::vector<double> exact_row(const AttentionConfig& c, int sequence,
 
 inline std::vector<Tier> tiers_here() {
   std::vector<Tier> tiers;
-  for (const Tier tier : {Tier::kGeneric, Tier::kAvx2, Tier::kAvx512})
-    if (tier <= best_tier()) tiers.push_back(tier);
+  for (const Tier tier : {Tier::kGeneric, Tier::kAvx2, Tier::kAvx512, Tier::kAvx512Bf16})
+    if (tier <= detected_tier()) tiers.push_back(tier);
   return tiers;
 }
 

@@ -206,9 +206,16 @@ OpRun::~OpRun() = default;
 
 // Formats that are no plain dtype allow 8 bits. Tiers with BF16 instructions say so in their name.
 ActivationRounding OpRun::activation_rounding() const {
+  if (op_.name == "attention") return attention_rounding(*kernel_);
   if (!spec_.format || spec_.mode != ComputeMode::kNative) return ActivationRounding::kNone;
   if (!spec_.format->exact_dtype) return ActivationRounding::kInt8;
   const bool bf16 = spec_.format->name == "bf16" && kernel_name().ends_with("_bf16");
+  return bf16 ? ActivationRounding::kBf16 : ActivationRounding::kNone;
+}
+
+// The native cache is bf16.
+ActivationRounding OpRun::attention_rounding(const Kernel& kernel) const {
+  const bool bf16 = spec_.mode == ComputeMode::kNative && kernel.name().ends_with("_bf16");
   return bf16 ? ActivationRounding::kBf16 : ActivationRounding::kNone;
 }
 
@@ -499,6 +506,7 @@ std::vector<float> OpRun::read_state_on_device() {
                                  state_operand()->address()};
   std::byte* const results[] = {out->data()};
   launch(*kernel, operands, results, r.dims);
+  state_rounding_ = attention_rounding(*kernel);
   std::vector<std::byte> host(bytes);
   device_.copy_out(host, out->data(), *stream_);
   stream_->synchronize();

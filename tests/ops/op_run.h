@@ -13,7 +13,7 @@
 // One sample call of one op on one device: the driver's working part.
 namespace ingot {
 
-// What a native kernel may do to the activations that it multiplies with a matrix.
+// What a native kernel may do to the activations that it multiplies with a matrix or the KV cache.
 enum class ActivationRounding { kNone, kBf16, kInt8 };
 
 struct OpRunSpec {
@@ -64,6 +64,7 @@ class OpRun {
   // Attention over each page of the state, as one sequence each.
   std::vector<float> read_state_on_device();
   std::vector<float> read_state_by_reference();
+  ActivationRounding state_rounding() const { return state_rounding_; }  // of the reading on device
 
   double median_seconds();
   double bytes_touched() const;
@@ -105,6 +106,7 @@ class OpRun {
               std::span<std::byte* const> results, const DimValues& dims);
   struct StateReading;
   StateReading state_reading();
+  ActivationRounding attention_rounding(const Kernel& kernel) const;
 
   Device& device_;
   const OpDef& op_;
@@ -120,6 +122,7 @@ class OpRun {
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<Buffer> workspace_;
   std::string missing_;
+  ActivationRounding state_rounding_ = ActivationRounding::kNone;
 };
 
 // The cases of --bench, with shapes of SmolLM2-135M and Llama-3.2-1B.

@@ -90,6 +90,7 @@ extern const AttentionKernels kAttentionGeneric;
 #if defined(__x86_64__)
 extern const AttentionKernels kAttentionAvx2;
 extern const AttentionKernels kAttentionAvx512;
+extern const AttentionKernels kAttentionAvx512Bf16;
 #endif
 
 }  // namespace ingot::cpu

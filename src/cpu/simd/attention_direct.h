@@ -6,28 +6,6 @@
 namespace ingot::cpu {
 namespace {
 
-struct BlockAt {
-  const uint8_t* k;
-  const uint8_t* v;
-};
-
-inline BlockAt block_at(const AttentionItem& item, int64_t key) {
-  const KvPages& kv = item.kv;
-  const uint8_t* page = kv.pages + kv.table[key / kv.page_tokens] * kv.page_bytes;
-  const int64_t token = key % kv.page_tokens;
-  const int64_t value_bytes = kv.f32 ? 4 : 2;
-  const int64_t k_dim = kv.f32 ? item.dim : (item.dim + 1) / 2 * 2;
-  return {page + kv.k_offset + token * k_dim * value_bytes,
-          page + kv.v_offset + token * item.dim * value_bytes};
-}
-
-// Vectors that R rows keep beside each other: a power of two, so that a block is whole steps.
-constexpr int direct_vecs(int rows) {
-  const int fit = kAccumulators / rows;
-  const int vecs = fit >= 8 ? 8 : fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
-  return vecs < kVecsOfBlock ? vecs : kVecsOfBlock;
-}
-
 // p[R][64] = q[R][dim] K^T for the keys [begin, end) of a block, in steps of kVecs vectors.
 template <int R, bool kF32>
 inline void direct_logits(const AttentionItem& item, const float* q, int64_t q_stride, BlockAt at,
@@ -176,24 +154,7 @@ void direct_rows(const AttentionItem& item) {
 
 template <bool kF32>
 void direct(const AttentionItem& item) {
-  switch (item.group) {
-    case 1:
-      return direct_rows<1, kF32>(item);
-    case 2:
-      return direct_rows<2, kF32>(item);
-    case 3:
-      return direct_rows<3, kF32>(item);
-    case 4:
-      return direct_rows<4, kF32>(item);
-    case 5:
-      return direct_rows<5, kF32>(item);
-    case 6:
-      return direct_rows<6, kF32>(item);
-    case 7:
-      return direct_rows<7, kF32>(item);
-    case 8:
-      return direct_rows<8, kF32>(item);
-  }
+  with_direct_rows(item.group, [&]<int R>() { direct_rows<R, kF32>(item); });
 }
 
 void attend_direct(const AttentionItem& item) {

@@ -50,6 +50,70 @@ inline Seen seen_keys(const AttentionItem& item, int64_t position, int64_t block
           static_cast<int>(at_most(kKeyBlock, position + 1 - block))};
 }
 
+// Keys that any row of a register tile sees; rows are in order of their tokens.
+struct TileKeys {
+  Seen first;  // of the first row
+  Seen last;   // of the last row
+  int begin() const { return first.begin; }
+  int end() const { return last.end; }
+};
+
+inline int64_t token_of_row(const AttentionItem& item, int row) {
+  const int token = row / item.group;
+  return item.position + (token < item.tokens ? token : item.tokens - 1);
+}
+
+inline TileKeys tile_keys(const AttentionItem& item, int row, int64_t block) {
+  return {seen_keys(item, token_of_row(item, row), block),
+          seen_keys(item, token_of_row(item, row + kTileRows - 1), block)};
+}
+
+// K and V of a key, at the start of a group of 16.
+struct BlockAt {
+  const uint8_t* k;
+  const uint8_t* v;
+};
+
+inline BlockAt block_at(const AttentionItem& item, int64_t key) {
+  const KvPages& kv = item.kv;
+  const uint8_t* page = kv.pages + kv.table[key / kv.page_tokens] * kv.page_bytes;
+  const int64_t token = key % kv.page_tokens;
+  const int64_t value_bytes = kv.f32 ? 4 : 2;
+  const int64_t k_dim = kv.f32 ? item.dim : (item.dim + 1) / 2 * 2;
+  return {page + kv.k_offset + token * k_dim * value_bytes,
+          page + kv.v_offset + token * item.dim * value_bytes};
+}
+
+// Vectors that R rows keep beside each other: a power of two, so that a block is whole steps.
+constexpr int direct_vecs(int rows) {
+  const int fit = kAccumulators / rows;
+  const int vecs = fit >= 8 ? 8 : fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+  return vecs < kVecsOfBlock ? vecs : kVecsOfBlock;
+}
+
+// `f.template operator()<rows>()`, for the rows of a direct item.
+template <class F>
+inline void with_direct_rows(int rows, F f) {
+  switch (rows) {
+    case 1:
+      return f.template operator()<1>();
+    case 2:
+      return f.template operator()<2>();
+    case 3:
+      return f.template operator()<3>();
+    case 4:
+      return f.template operator()<4>();
+    case 5:
+      return f.template operator()<5>();
+    case 6:
+      return f.template operator()<6>();
+    case 7:
+      return f.template operator()<7>();
+    case 8:
+      return f.template operator()<8>();
+  }
+}
+
 // Softcap, and kMasked for keys of these groups that the row does not see.
 inline void cap_and_mask(const AttentionItem& item, Seen seen, Seen groups, float* p) {
   const Vec first = splat(static_cast<float>(seen.begin));

@@ -104,24 +104,6 @@ inline void widen_block(const Rows& rows, int64_t block, int begin, int end) {
   }
 }
 
-// Keys that any row of a register tile sees; rows are in order of their tokens.
-struct TileKeys {
-  Seen first;  // of the first row
-  Seen last;   // of the last row
-  int begin() const { return first.begin; }
-  int end() const { return last.end; }
-};
-
-inline int64_t token_of_row(const AttentionItem& item, int row) {
-  const int token = row / item.group;
-  return item.position + (token < item.tokens ? token : item.tokens - 1);
-}
-
-inline TileKeys tile_keys(const AttentionItem& item, int row, int64_t block) {
-  return {seen_keys(item, token_of_row(item, row), block),
-          seen_keys(item, token_of_row(item, row + kTileRows - 1), block)};
-}
-
 inline void tile_logits(const Rows& rows, int row, int64_t block, TileKeys keys) {
   const AttentionItem& item = rows.item;
   const int64_t padded = rows.padded;

@@ -1,0 +1,166 @@
+#pragma once
+
+// Attention over a bf16 KV cache with BF16 instructions: queries and probabilities are rounded to
+// bf16 and meet K and V as the cache keeps them, two products at a time, summed in f32. An f32
+// cache is the AVX-512 tier's.
+//
+// One order for direct and tiled: a logit sums pairs of dimensions, a value pairs of tokens at even
+// positions, each one vdpbf16ps a pair. A token that a row does not see has probability 0 and
+// adds an exact zero; where no row sees it, zeros are read instead of its V, which may be anything.
+// vdpbf16ps takes denormals, its sums included, as zeros, so how many such zeros are added does not
+// matter to a sum that was rescaled into the denormals either.
+//
+// Over the vectors of vec_avx512.h, included before.
+#include "cpu/simd/attention_rows.h"
+
+#include <immintrin.h>
+
+namespace ingot::cpu {
+namespace {
+
+// Powers of two that a row's logits may exceed the scale of what it has gathered, before that is
+// rescaled: most rows are only when they start.
+constexpr float kSlack = 8;
+
+alignas(64) const uint16_t kNoValues[kMaxHeadDim] = {};
+
+// A Vec may hold 16 pairs of bf16: `words`. Assembler because g++ 12 moves accumulators of the
+// intrinsic between registers and memory.
+inline void add_dots(Vec& sums, Vec words, Vec pair) {
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sums) : "v"(words), "v"(pair));
+}
+
+inline Vec words_of(Vec low, Vec high) {
+  return (Vec)_mm512_cvtne2ps_pbh(high, low);
+}
+
+// Values d to d + 31 of a row, zeros from `dim` on.
+inline __m512i load_halves(const uint16_t* row, int d, int dim) {
+  const int left = dim - d;
+  if (left >= 32) return _mm512_loadu_si512(row + d);
+  return _mm512_maskz_loadu_epi16((1u << left) - 1, row + d);
+}
+
+// Two rows of V side by side: pairs of columns d to d + 15 and d + 16 to d + 31.
+inline void interleave(__m512i even, __m512i odd, Vec& low, Vec& high) {
+  constexpr int64_t kQuad = 0x0021000100200000, kStep = 0x0002000200020002;
+  const __m512i first =
+      _mm512_setr_epi64(kQuad, kQuad + kStep, kQuad + 2 * kStep, kQuad + 3 * kStep,
+                        kQuad + 4 * kStep, kQuad + 5 * kStep, kQuad + 6 * kStep, kQuad + 7 * kStep);
+  const __m512i second = _mm512_add_epi16(first, _mm512_set1_epi16(16));
+  low = (Vec)_mm512_permutex2var_epi16(even, first, odd);
+  high = (Vec)_mm512_permutex2var_epi16(even, second, odd);
+}
+
+// V of the pair of tokens at `token` of a block, zeros for those outside `seen`.
+struct ValuePair {
+  const uint16_t* even;
+  const uint16_t* odd;
+};
+
+inline ValuePair value_pair(const uint16_t* v, int dim, int token, Seen seen) {
+  const uint16_t* row = v + static_cast<int64_t>(token) * dim;
+  return {token >= seen.begin ? row : kNoValues, token + 1 < seen.end ? row + dim : kNoValues};
+}
+
+// 16 pairs of a query from value d on, scaled and rounded.
+inline Vec query_words(const float* q, int d, int dim, float scale) {
+  const int left = dim - d;
+  const uint32_t keep = left >= 32 ? 0xffffffffu : (1u << left) - 1;
+  const Vec low = _mm512_maskz_loadu_ps(static_cast<__mmask16>(keep), q + d);
+  const Vec high = _mm512_maskz_loadu_ps(static_cast<__mmask16>(keep >> 16), q + d + 16);
+  return words_of(mul(low, splat(scale)), mul(high, splat(scale)));
+}
+
+// Rows of q as pairs, in the first words of rows of `padded`. Rows beyond `real` are zeros.
+inline void round_queries(const Rows& rows, int real) {
+  const AttentionItem& item = rows.item;
+  for (int r = 0; r < rows.count; ++r) {
+    const float* q = item.q + r / item.group * item.q_stride + r % item.group * item.dim;
+    for (int d = 0; d < item.dim; d += 32)
+      store(rows.q + r * rows.padded + d / 2,
+            r < real ? query_words(q, d, item.dim, item.q_scale) : splat(0.0f));
+  }
+}
+
+// 2^x for x that become bf16: relative error below 8e-5, a 25th of the rounding.
+inline Vec rough_exp2(Vec x) {
+  const Vec r = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);  // x - floor(x)
+  Vec p = splat(0.0780245215f);
+  p = mul_add(p, r, splat(0.226067156f));
+  p = mul_add(p, r, splat(0.695833564f));
+  p = mul_add(p, r, splat(0.999925196f));
+  return _mm512_scalef_ps(p, x);
+}
+
+// The largest logits of a block [64], lane by lane, after softcap and mask, which are put in place.
+inline Vec cap_and_tops(const AttentionItem& item, Seen seen, float* p) {
+  Vec x[4] = {load(p), load(p + 16), load(p + 32), load(p + 48)};
+  const bool whole = seen.begin <= 0 && seen.end >= kKeyBlock;
+  if (!whole || item.softcap != 0) {
+    const uint64_t keep = ~uint64_t{0} << seen.begin & ~uint64_t{0} >> (kKeyBlock - seen.end);
+    for (int i = 0; i < 4; ++i) {
+      if (item.softcap != 0) x[i] = mul(tanh_of(x[i]), splat(item.softcap));
+      x[i] = _mm512_mask_blend_ps(static_cast<__mmask16>(keep >> i * 16), splat(kMasked), x[i]);
+      store(p + i * 16, x[i]);
+    }
+  }
+  return max(max(x[0], x[1]), max(x[2], x[3]));
+}
+
+inline bool outgrows(Vec tops, const RowState& s) {
+  return _mm512_cmp_ps_mask(tops, splat(s.top + kSlack), _CMP_GT_OQ) != 0;
+}
+
+// p [64]: logits in, 2^(p - top) as bf16 in its first 32 words out. The sum is that of the rounded
+// values: a result is then a mean of V whose weights are a little off but add up to 1. Against sums
+// before rounding that is up to half of the error where few keys count or V has a mean, and an
+// instruction less.
+inline void exponentials_to_bf16(float* p, RowState& s) {
+  const Vec top = splat(s.top);
+  const Vec ones = _mm512_castsi512_ps(_mm512_set1_epi32(0x3f803f80));
+  const Vec low = words_of(rough_exp2(sub(load(p), top)), rough_exp2(sub(load(p + 16), top)));
+  const Vec high = words_of(rough_exp2(sub(load(p + 32), top)), rough_exp2(sub(load(p + 48), top)));
+  Vec sums = load(s.sums);
+  add_dots(sums, low, ones);
+  add_dots(sums, high, ones);
+  store(s.sums, sums);
+  store(p, low);
+  store(p + 16, high);
+}
+
+// The softmax of N rows from `row` on, p [N][64] as above; the rest as `soften`. Step by step for
+// all rows: one row alone would wait for its own results.
+template <int N>
+inline void soften_to_bf16(const Rows& rows, int row, const Seen (&seen)[N], float* p) {
+  RowState* states = rows.states + row;
+  Vec tops[N];
+  bool grow = false;
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) {
+    tops[i] = seen[i].any() ? cap_and_tops(rows.item, seen[i], p + i * kKeyBlock) : splat(kMasked);
+    grow |= outgrows(tops[i], states[i]);
+  }
+  for (int i = 0; grow && i < N; ++i) {
+    RowState& s = states[i];
+    if (!outgrows(tops[i], s)) continue;
+    const float top = _mm512_reduce_max_ps(tops[i]);
+    const float by = exp2_of(s.top - top);
+    s.top = top;
+    scale_row(s.sums, 16, by);
+    scale_row(rows.o + (row + i) * rows.padded, static_cast<int>(rows.padded), by);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) {
+    float* at = p + i * kKeyBlock;
+    if (seen[i].any()) {
+      exponentials_to_bf16(at, states[i]);
+    } else {
+      store(at, splat(0.0f));
+      store(at + 16, splat(0.0f));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ingot::cpu
