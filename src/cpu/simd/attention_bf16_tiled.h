@@ -46,14 +46,15 @@ template <int NV>
   const float* keys[NV];
 #pragma GCC unroll 8
   for (int v = 0; v < NV; ++v) keys[v] = k[v];
-  const float* half = q + 3 * q_stride;  // of the rows: two pointers and a stride for six rows
-  for (int64_t j = 0; j < pairs * int64_t{kKeyGroup}; j += kKeyGroup, ++q, ++half) {
+  // Two pointers and a stride reach six rows.
+  const float* const halves[2] = {q, q + 3 * q_stride};
+  for (int64_t j = 0; j < pairs; ++j) {
     Vec w[NV];
 #pragma GCC unroll 8
-    for (int v = 0; v < NV; ++v) w[v] = load(keys[v] + j);
+    for (int v = 0; v < NV; ++v) w[v] = load(keys[v] + j * kKeyGroup);
 #pragma GCC unroll 8
     for (int i = 0; i < kTileRows; ++i) {
-      const Vec x = splat((i < 3 ? q : half)[i % 3 * q_stride]);
+      const Vec x = splat(halves[i / 3][i % 3 * q_stride + j]);
 #pragma GCC unroll 8
       for (int v = 0; v < NV; ++v) add_dots(acc[i][v], w[v], x);
     }
