@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/hash.h"
+#include "builder/checkpoint_files.h"
 #include "builder/checkpoint_text.h"
 #include "builder/hf_model.h"
 #include "formats/gguf.h"
@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
-#include <set>
 
 namespace ingot {
 
@@ -140,11 +139,7 @@ Checkpoint open_hf_checkpoint(const fs::path& path) {
   if (c.name.empty())
     c.name = fs::absolute(path).lexically_normal().parent_path().filename().string();
   read_folder_text(path, c);
-  const bool safetensors =
-      fs::exists(path / "model.safetensors") || fs::exists(path / "model.safetensors.index.json");
-  const bool torch =
-      fs::exists(path / "pytorch_model.bin") || fs::exists(path / "pytorch_model.bin.index.json");
-  c.source = safetensors || !torch ? open_safetensors(path) : open_torch_folder(path);
+  c.source = has_torch_weights_only(path) ? open_torch_folder(path) : open_safetensors(path);
   match_tensors(c, Dialect::kHuggingFace);
   return c;
 }
@@ -164,12 +159,7 @@ int meta_axis(const SourceTensor& tensor, std::int64_t shards, std::int64_t voca
 }
 
 std::unique_ptr<TensorSource> open_meta_shards(const fs::path& folder, std::int64_t vocab) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("consolidated.") && name.ends_with(".pth")) files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
+  const std::vector<fs::path> files = meta_shards(folder);
   if (files.empty())
     fail(ErrorCode::kBadInput, "[checkpoint] {}: params.json is there, consolidated.*.pth is not",
          folder.string());
@@ -244,22 +234,6 @@ Checkpoint open_checkpoint(const fs::path& path) {
   c.identity = checkpoint_identity(path);
   settle_end_ids(c);
   return c;
-}
-
-std::string checkpoint_identity(const fs::path& path) {
-  std::vector<fs::path> files;
-  if (fs::is_directory(path)) {
-    for (const auto& entry : fs::directory_iterator(path))
-      if (entry.is_regular_file()) files.push_back(entry.path());
-    std::sort(files.begin(), files.end());
-  } else {
-    files.push_back(MappedFile(path).path());  // what is no file has no size
-  }
-  std::string text = fs::weakly_canonical(path).string();
-  for (const fs::path& file : files)
-    text += fmt::format("\n{} {} {}", file.filename().string(), fs::file_size(file),
-                        fs::last_write_time(file).time_since_epoch().count());
-  return hash128_hex(text);
 }
 
 }  // namespace ingot

@@ -26,7 +26,7 @@ struct Checkpoint {
   GenerationDefaults generation;
   std::vector<std::int32_t> end_ids;  // from every place that declares one
   std::vector<std::string> notices;   // tensors that are not needed, and the like
-  std::string identity;               // hash of names, sizes and times of the files
+  std::string identity;               // checkpoint_identity()
 };
 
 enum class CheckpointKind { kHuggingFace, kMeta, kGguf };
@@ -41,9 +41,5 @@ Checkpoint open_checkpoint(const std::filesystem::path& path);
 // random values in `format` (any that can be quantised to), the same for the same shape. For
 // benchmarks.
 Checkpoint random_checkpoint(const std::filesystem::path& config_json, std::string_view format);
-
-// Hash of what determines an engine's contents as far as the checkpoint goes; cheap, reads no
-// tensor.
-std::string checkpoint_identity(const std::filesystem::path& path);
 
 }  // namespace ingot

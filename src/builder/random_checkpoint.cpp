@@ -1,6 +1,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "builder/checkpoint.h"
+#include "builder/checkpoint_files.h"
 #include "builder/hf_model.h"
 
 #include <algorithm>

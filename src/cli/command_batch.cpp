@@ -4,8 +4,10 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "llm/request_json.h"
+#include "llm/resolve.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -142,6 +144,9 @@ class BatchRun {
 int batch(BatchOptions& o) {
   if (!o.compute.empty())
     o.model.mode = o.compute == "f32" ? ComputeMode::kF32 : ComputeMode::kNative;
+  std::vector<std::filesystem::path> inputs = model_files(o.model.model);
+  inputs.emplace_back(o.in);
+  refuse_over_input(o.out, inputs);
   const std::string text = o.in == "-" ? read_standard_input() : read_file(o.in);
   const OpenOptions checked = o.model.open_options();
   const auto model = open_model(o.model, checked.build.max_batch);

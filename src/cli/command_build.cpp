@@ -37,6 +37,7 @@ int build(BuildCommand& o) {
   const DeviceThreads threads{.run = options.threads, .pack = options.build.workers};
   const auto device =
       o.target ? open_target(*o.target, threads) : open_device(options.device, threads);
+  if (!o.dry_run) refuse_over_input(o.out, model_files(o.model.model));
   const ModelContents contents = read_contents(o.model.model, *device, options);
   const MemoryReport report = report_memory(o.model.model, contents, *device, options);
   if (!o.json) print(to_text(report));

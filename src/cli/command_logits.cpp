@@ -3,7 +3,11 @@
 #include "cli/interrupt.h"
 #include "cli/npy_rows.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/progress.h"
+#include "llm/resolve.h"
+
+#include <filesystem>
 
 namespace ingot::cli {
 
@@ -21,6 +25,9 @@ struct LogitsOptions {
 int run_logits(LogitsOptions& o) {
   if (o.tokens.has_value() == o.tokens_file.has_value())
     fail(ErrorCode::kUsage, "[usage] give either --tokens or --tokens-file");
+  std::vector<std::filesystem::path> inputs = model_files(o.model.model);
+  if (o.tokens_file) inputs.emplace_back(*o.tokens_file);
+  refuse_over_input(o.out, inputs);
   const std::vector<std::int32_t> ids = o.tokens
                                             ? parse_ids(*o.tokens, "--tokens")
                                             : parse_ids(read_file(*o.tokens_file), *o.tokens_file);

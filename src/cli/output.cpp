@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 namespace ingot::cli {
 
@@ -46,6 +47,16 @@ std::string read_standard_input() {
 
 bool input_is_terminal() {
   return ::isatty(STDIN_FILENO) == 1;
+}
+
+void refuse_over_input(const std::string& out, std::span<const std::filesystem::path> inputs) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_regular_file(out, error)) return;  // nothing there, or nothing that is replaced
+  for (const fs::path& input : inputs)
+    if (fs::equivalent(out, input, error))
+      fail(ErrorCode::kUsage, "[usage] the output {} is the input {}; give another name", out,
+           input.string());
 }
 
 std::string human_bytes(std::uint64_t bytes) {

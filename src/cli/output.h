@@ -2,6 +2,8 @@
 
 #include "base/json.h"
 
+#include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,6 +16,10 @@ void print_json(const OrderedJson& value);
 // Standard input to its end.
 std::string read_standard_input();
 bool input_is_terminal();
+
+// Throws Error{kUsage} when the file `out` is one of `inputs`, under whatever name: it would
+// replace what it is made from.
+void refuse_over_input(const std::string& out, std::span<const std::filesystem::path> inputs);
 
 // "1.50 GiB", "93.8 MiB".
 std::string human_bytes(std::uint64_t bytes);

@@ -11,6 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string_view>
 
 namespace ingot {
@@ -159,6 +160,9 @@ std::vector<SourceTensor> parse_safetensors(std::span<const std::byte> bytes,
 
 namespace {
 
+constexpr const char* kWhole = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
 using WeightMap = std::map<std::string, std::string>;  // tensor to file name
 
 class SafetensorsSource : public TensorSource {
@@ -224,11 +228,21 @@ WeightMap read_index(const fs::path& index) {
 
 }  // namespace
 
+std::vector<fs::path> safetensors_files(const fs::path& folder) {
+  if (fs::exists(folder / kWhole)) return {folder / kWhole};
+  if (!fs::exists(folder / kIndex)) return {};
+  std::set<std::string> names;
+  for (const auto& [tensor, name] : read_index(folder / kIndex)) names.insert(name);
+  std::vector<fs::path> files = {folder / kIndex};
+  for (const std::string& name : names) files.push_back(folder / name);
+  return files;
+}
+
 std::unique_ptr<TensorSource> open_safetensors(const fs::path& path) {
   fs::path file = path;
   if (fs::is_directory(path)) {
-    file = path / "model.safetensors";
-    if (!fs::exists(file)) file = path / "model.safetensors.index.json";
+    file = path / kWhole;
+    if (!fs::exists(file)) file = path / kIndex;
     if (!fs::exists(file))
       fail(ErrorCode::kBadInput,
            "[safetensors.open] {}: neither model.safetensors nor model.safetensors.index.json",

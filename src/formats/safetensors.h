@@ -21,4 +21,8 @@ std::vector<SourceTensor> parse_safetensors(std::span<const std::byte> bytes,
 // in the file named, and no file holds one that the index does not place there.
 std::unique_ptr<TensorSource> open_safetensors(const std::filesystem::path& path);
 
+// What open_safetensors reads of a folder: model.safetensors, or the index and the files that it
+// names, there or not. Empty where neither is there. Throws Error{kBadInput} for a broken index.
+std::vector<std::filesystem::path> safetensors_files(const std::filesystem::path& folder);
+
 }  // namespace ingot

@@ -15,6 +15,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr const char* kWhole = "pytorch_model.bin";
+constexpr const char* kIndex = "pytorch_model.bin.index.json";
+
 // Several files that each hold some of the tensors.
 class UnionSource : public TensorSource {
  public:
@@ -50,9 +53,19 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
 
 }  // namespace
 
+std::vector<fs::path> torch_files(const fs::path& folder) {
+  if (fs::exists(folder / kWhole)) return {folder / kWhole};
+  if (!fs::exists(folder / kIndex)) return {};
+  std::set<std::string> names;
+  for (const auto& [tensor, name] : read_index(folder / kIndex)) names.insert(name);
+  std::vector<fs::path> files = {folder / kIndex};
+  for (const std::string& name : names) files.push_back(folder / name);
+  return files;
+}
+
 std::unique_ptr<TensorSource> open_torch_folder(const fs::path& folder) {
-  if (fs::exists(folder / "pytorch_model.bin")) return open_torch_pth(folder / "pytorch_model.bin");
-  const fs::path index = folder / "pytorch_model.bin.index.json";
+  if (fs::exists(folder / kWhole)) return open_torch_pth(folder / kWhole);
+  const fs::path index = folder / kIndex;
   const std::map<std::string, std::string> placed = read_index(index);
   std::set<std::string> names;
   for (const auto& [tensor, file] : placed) names.insert(file);

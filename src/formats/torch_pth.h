@@ -28,4 +28,7 @@ std::unique_ptr<TensorSource> open_torch_pth(const std::filesystem::path& path);
 // shards must agree, as for safetensors.
 std::unique_ptr<TensorSource> open_torch_folder(const std::filesystem::path& folder);
 
+// What open_torch_folder reads, as safetensors_files says it.
+std::vector<std::filesystem::path> torch_files(const std::filesystem::path& folder);
+
 }  // namespace ingot

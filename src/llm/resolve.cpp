@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "builder/checkpoint.h"
+#include "builder/checkpoint_files.h"
 #include "builder/hub.h"
 #include "plan/engine_file.h"
 
@@ -75,6 +76,12 @@ fs::path resolve_checkpoint(const std::string& model, const OpenOptions& options
                        "fetching " + std::string(p.file));
     return true;
   });
+}
+
+std::vector<fs::path> model_files(const std::string& model) {
+  std::error_code error;
+  if (!fs::exists(model, error)) return {};
+  return fs::is_directory(model, error) ? checkpoint_files(model) : std::vector<fs::path>{model};
 }
 
 BuiltModel compile_model(const std::string& model, const Device& device,

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace ingot {
 
@@ -19,6 +20,9 @@ std::filesystem::path resolve_engine(const std::string& model, const Device& dev
 
 // The checkpoint that MODEL names: a path that exists wins over a hub name.
 std::filesystem::path resolve_checkpoint(const std::string& model, const OpenOptions& options);
+
+// The files that MODEL is read from, as far as it names a path: an output may replace none of them.
+std::vector<std::filesystem::path> model_files(const std::string& model);
 
 // What a checkpoint compiles to for `device`; reads no weights. Throws Error{kUsage} for an engine.
 BuiltModel compile_model(const std::string& model, const Device& device,

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "builder/checkpoint_files.h"
 #include "formats/npy.h"
 #include "llm/devices.h"
 #include "llm/model.h"
@@ -11,6 +12,7 @@
 
 #include "tests/builder/edited_checkpoint.h"
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -495,6 +497,38 @@ TEST_F(CheckpointTest, PlacesThatHoldNoModel) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::kSystem);
+  }
+}
+
+// The key of a cached engine: every file that is read counts, no other does.
+TEST_F(CheckpointTest, IdentityIsOfTheFilesThatAreRead) {
+  for (const fs::path& original :
+       {kLlama, kFixtures / "models" / "llama_bf16_sharded", kFixtures / "meta" / "llama3_mp2"}) {
+    SCOPED_TRACE(original);
+    const test::TemporaryFolder copy;
+    fs::copy(original, copy.path(),
+             fs::copy_options::overwrite_existing | fs::copy_options::recursive);
+    const std::vector<fs::path> files = checkpoint_files(copy.path());
+    const Checkpoint opened = open_checkpoint(copy.path());
+    for (const SourceTensor& tensor : opened.source->tensors())
+      EXPECT_NE(std::find(files.begin(), files.end(), tensor.file), files.end()) << tensor.file;
+    const std::string before = checkpoint_identity(copy.path());
+    EXPECT_EQ(opened.identity, before);
+    for (const char* other : {"out.npy", "answers.json", "lora.safetensors", "README.md"})
+      test::write_text(copy.path() / other, "x");
+    EXPECT_EQ(checkpoint_identity(copy.path()), before);
+    for (const fs::path& file : files) {
+      const auto time = fs::last_write_time(file);
+      fs::last_write_time(file, time + std::chrono::seconds(1));
+      EXPECT_NE(checkpoint_identity(copy.path()), before) << file;
+      fs::last_write_time(file, time);
+    }
+    for (const char* name : {"config.json", "params.json", "generation_config.json",
+                             "tokenizer.json", "tokenizer_config.json"})
+      EXPECT_EQ(std::count(files.begin(), files.end(), copy.path() / name),
+                fs::exists(copy.path() / name) ? 1 : 0)
+          << name;
+    EXPECT_EQ(checkpoint_identity(copy.path()), before);
   }
 }
 

@@ -305,6 +305,35 @@ TEST_F(CommandsTest, DamagedEnginesAreRefused) {
   bad(3, {"inspect", work_.write("flipped.ingot", flipped), "--verify"});
 }
 
+// Whatever name it goes by: what a command reads is never what it writes.
+TEST_F(CommandsTest, AnOutputThatIsAnInputIsRefused) {
+  const fs::path folder = work_ / "model";
+  fs::copy(kModel, folder);
+  const std::string weights = folder / "model.safetensors";
+  const std::string whole = read_file(weights);
+  fs::create_symlink(weights, work_ / "link");
+  fs::create_hard_link(weights, work_ / "same");
+  for (const std::string& out : {weights, (folder / "../model/model.safetensors").string(),
+                                 (work_ / "link").string(), (work_ / "same").string()}) {
+    EXPECT_THAT(bad(2, {"build", folder, "-o", out}), HasSubstr("model.safetensors"));
+    bad(2, {"logits", folder, "--tokens", "1", "-o", out});
+  }
+  const std::string path = engine();
+  bad(2, {"logits", path, "--tokens", "1", "-o", path});
+  const std::string ids = work_.write("ids", "1,2");
+  bad(2, {"logits", path, "--tokens-file", ids, "-o", ids});
+  const std::string line = R"({"prompt_token_ids":[1,5],"max_tokens":1})";
+  const std::string lines = work_.write("lines", line);
+  bad(2, {"batch", path, "-i", lines, "-o", lines});
+  bad(2, {"batch", path, "-i", lines, "-o", path});
+  EXPECT_EQ(read_file(weights), whole);
+  EXPECT_EQ(read_file(ids), "1,2");
+  EXPECT_EQ(read_file(lines), line);
+  // Another file of the folder is no part of the checkpoint, and may be replaced again and again.
+  for (int i = 0; i < 2; ++i) good({"logits", folder, "--tokens", "1", "-o", folder / "out.npy"});
+  EXPECT_EQ(std::distance(fs::directory_iterator(work_ / "cache/engines"), {}), 1);
+}
+
 TEST_F(CommandsTest, WhatTheSystemRefusesIsExitCodeSix) {
   EXPECT_THAT(bad(6, {"run", work_ / "nowhere", "-p", "a"}), HasSubstr("nowhere"));
   bad(6, {"perplexity", kModel, work_ / "nowhere"});
