@@ -14,6 +14,7 @@ namespace ingot::cpu {
 
 namespace {
 
+constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
@@ -83,16 +84,20 @@ MemoryInfo memory_info(const std::string& root) {
 
 std::unique_ptr<Buffer> allocate_pages(std::size_t bytes, std::string_view purpose, bool present) {
   if (bytes > memory_info().free) does_not_fit(bytes, purpose);
-  const std::size_t align = bytes >= kHugePage / 2 ? kHugePage : 4096;
-  const std::size_t size = (std::max<std::size_t>(bytes, 1) + align - 1) / align * align;
-  const std::size_t mapped = align == kHugePage ? size + kHugePage : size;
+  const std::size_t size = (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
+  const std::size_t huge = size / kHugePage * kHugePage;
+  const std::size_t align = huge > 0 ? kHugePage : kPage;
+  const std::size_t mapped = huge > 0 ? size + kHugePage : size;
   void* mapping = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) does_not_fit(bytes, purpose);
   const auto address = reinterpret_cast<std::uintptr_t>(mapping);
   auto* start = static_cast<std::byte*>(mapping);
   auto* data = start + ((address + align - 1) / align * align - address);
   auto buffer = std::make_unique<PagesBuffer>(start, mapped, data, bytes);
-  if (align == kHugePage) madvise(data, size, MADV_HUGEPAGE);
+  // What is no whole huge page stays in small ones, also where the system makes huge pages unasked:
+  // nothing takes more than it says.
+  madvise(start, mapped, MADV_NOHUGEPAGE);
+  if (huge > 0) madvise(data, huge, MADV_HUGEPAGE);
   if (!present) return buffer;
 #ifdef MADV_POPULATE_WRITE
   constexpr int kPopulate = MADV_POPULATE_WRITE;
@@ -100,7 +105,7 @@ std::unique_ptr<Buffer> allocate_pages(std::size_t bytes, std::string_view purpo
   constexpr int kPopulate = 23;  // Linux 5.14
 #endif
   if (madvise(data, size, kPopulate) != 0) {
-    for (std::size_t at = 0; at < size; at += 4096)
+    for (std::size_t at = 0; at < size; at += kPage)
       *const_cast<volatile std::byte*>(data + at) = std::byte{0};
   }
   return buffer;

@@ -18,8 +18,8 @@ struct MemoryInfo {
 MemoryInfo memory_info(const std::string& root = "/");
 
 // Zeroed anonymous memory in huge pages where the system has them: decoding reads through all of
-// it, and small pages would miss in the TLB. `present`: taken from the system at once, not at the
-// first touch. Throws Error{kDoesNotFit}.
+// it, and small pages would miss in the TLB. Takes `bytes`, rounded up to small pages. `present`:
+// taken from the system at once, not at the first touch. Throws Error{kDoesNotFit}.
 std::unique_ptr<Buffer> allocate_pages(std::size_t bytes, std::string_view purpose,
                                        bool present = true);
 

@@ -16,6 +16,8 @@ struct Executor::Step {
 
 namespace {
 
+constexpr std::size_t kStateAlignment = 256;  // as Device::allocate gives
+
 // Kernels read pages and weights by the device's own layouts: the plan's must be these, to the
 // byte.
 void check_layouts(const Plan& plan, const Device& device) {
@@ -70,10 +72,7 @@ Executor::Executor(const Plan& plan, Device& device, std::span<const std::byte> 
   weights_ = device.place_weights(weights, options.progress);
   arena_ = device.allocate(plan.arena_bytes, "activations");
   workspace_ = device.allocate(kernels.workspace_bytes, "workspace");
-  for (const PlanState& state : plan.states)
-    states_.push_back(device.allocate(
-        device.page_bytes(state.spec, plan.page_tokens) * static_cast<std::size_t>(kv_pages_),
-        state.name));
+  place_states();
   bind(std::move(kernels));
   // R, but no more than there are logits of.
   slice_rows_ = static_cast<std::size_t>(
@@ -82,6 +81,20 @@ Executor::Executor(const Plan& plan, Device& device, std::span<const std::byte> 
 }
 
 Executor::~Executor() = default;
+
+// All in one buffer: a device gives memory in large units, and many layers would each round up.
+void Executor::place_states() {
+  std::size_t bytes = 0;
+  std::vector<std::size_t> offsets;
+  for (const PlanState& state : plan_.states) {
+    bytes = (bytes + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
+    offsets.push_back(bytes);
+    bytes +=
+        device_.page_bytes(state.spec, plan_.page_tokens) * static_cast<std::size_t>(kv_pages_);
+  }
+  kv_ = device_.allocate(bytes, "the KV cache");
+  for (const std::size_t offset : offsets) states_.push_back(kv_->data() + offset);
+}
 
 void Executor::bind(PreparedKernels kernels) {
   check(kernels.kernels.size() == plan_.steps.size(), "a kernel for every step");
@@ -100,7 +113,7 @@ std::byte* Executor::address(const PlanOperand& operand) const {
     case Place::kWeight:
       return weights_->data() + plan_.weights[static_cast<std::size_t>(operand.at)].offset;
     case Place::kState:
-      return states_[static_cast<std::size_t>(operand.at)]->data();
+      return states_[static_cast<std::size_t>(operand.at)];
   }
   return nullptr;
 }
@@ -189,9 +202,7 @@ std::uint64_t Executor::workspace_bytes() const {
 }
 
 std::uint64_t Executor::kv_bytes() const {
-  std::uint64_t bytes = 0;
-  for (const auto& s : states_) bytes += s->bytes();
-  return bytes;
+  return kv_->bytes();
 }
 
 }  // namespace ingot

@@ -58,6 +58,7 @@ class Executor {
 
  private:
   struct Step;
+  void place_states();
   void bind(PreparedKernels kernels);
   std::byte* address(const PlanOperand& operand) const;
   void upload(const Batch& batch, const DimValues& dims);
@@ -75,7 +76,8 @@ class Executor {
   std::unique_ptr<Buffer> weights_;
   std::unique_ptr<Buffer> arena_;
   std::unique_ptr<Buffer> workspace_;
-  std::vector<std::unique_ptr<Buffer>> states_;
+  std::unique_ptr<Buffer> kv_;
+  std::vector<std::byte*> states_;  // in kv_, by PlanState
   std::vector<Step> steps_;
   std::vector<float> host_logits_;  // staging where the device's memory is not the host's
 };

@@ -77,6 +77,18 @@ TEST_F(SmolLm2Test, ResidentMemoryIsWhatWasPlanned) {
                       bytes("workspace") + kProcess);
 }
 
+// A full context in 30 layers, each a little more than a huge page: the cap holds all the same.
+TEST_F(SmolLm2Test, MemoryIsAHardCap) {
+  const std::string engine = work_ / "capped.ingot";
+  run({"build", model_path(), "-o", engine, "--target", "cpu", "--memory", "200M", "--max-seq",
+       "2752"});
+  std::string prompt;
+  for (int i = 0; i < 2400; ++i) prompt += "hello ";
+  run({"run", engine, "-p", prompt, "--memory", "200M", "--max-tokens", "8", "--temperature", "0",
+       "--ignore-eos", "--device", "cpu", "--threads", "2"});
+  EXPECT_LE(result_.peak_resident, std::size_t{200} << 20);
+}
+
 TEST_F(SmolLm2Test, GreedyAnswersAreTheReferences) {
   const Json cases = parse_json(read_file(kFixtures / "greedy.json"), "greedy.json");
   ASSERT_EQ(cases.size(), 10U);

@@ -229,6 +229,32 @@ TEST(CpuMemory, TheControlGroupsLimitCounts) {
   EXPECT_EQ(cpu::memory_info(machine.root()).free, 12000u);
 }
 
+std::size_t resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  std::size_t total = 0, resident = 0;
+  in >> total >> resident;
+  return resident * 4096;
+}
+
+// A cap is kept to the byte only if sizes that are no multiple of a huge page cost what they say.
+TEST(CpuMemory, TakesNoMoreThanItWasAskedFor) {
+  for (const std::size_t kib : {1100, 2068, 3000}) {
+    const std::size_t bytes = kib << 10;
+    for (const bool present : {true, false}) {
+      std::vector<std::unique_ptr<Buffer>> buffers;
+      const std::size_t before = resident_bytes();
+      constexpr std::size_t kCount = 32;
+      for (std::size_t i = 0; i < kCount; ++i) {
+        buffers.push_back(cpu::allocate_pages(bytes, "a test", present));
+        std::memset(buffers.back()->data(), 1, bytes);
+      }
+      const std::size_t taken = resident_bytes() - before;
+      EXPECT_GE(taken, kCount * bytes / 100 * 99) << kib;
+      EXPECT_LE(taken, kCount * bytes / 100 * 101 + (1 << 20)) << kib;
+    }
+  }
+}
+
 // Run by OldProcessors below under an emulator; here it checks the processor at hand.
 TEST(CpuOldProcessor, RunsAtTheLevelThereIs) {
   if (const char* wanted = std::getenv("INGOT_EXPECT_TIER")) {
