@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -153,6 +154,7 @@ int batch(BatchOptions& o) {
   AtomicFile out(o.out == "-" ? "/dev/stdout" : o.out);
   BatchRun run(*model, text, out);
   run.run();
+  model->background_check().wait(throw_if_interrupted);
   out.commit();
   if (o.json) print_json({{"requests", run.lines()}, {"failed", run.failed()}});
   if (run.failed() == 0) return 0;

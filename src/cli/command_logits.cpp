@@ -44,6 +44,7 @@ int run_logits(LogitsOptions& o) {
         rows.append(logits);
         progress.update(static_cast<double>(first + part) / static_cast<double>(count), "scoring");
       });
+  model->background_check().wait(throw_if_interrupted);
   rows.commit();
   return 0;
 }

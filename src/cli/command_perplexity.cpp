@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -80,6 +81,7 @@ int perplexity(PerplexityOptions& o) {
     fail(ErrorCode::kRequest, "[perplexity] {}: {} tokens; at least 2 are needed", o.file,
          ids.size());
   const Score score = score_windows(*model, ids, window, stride);
+  model->background_check().wait(throw_if_interrupted);
   const double mean = score.sum / static_cast<double>(score.tokens);
   if (o.json)
     print_json({{"perplexity", std::exp(mean)},

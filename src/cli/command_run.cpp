@@ -104,6 +104,7 @@ int chat(Model& model, const RunOptions& o) {
     clear_interrupt();
   }
   std::fputs("\n", stderr);
+  model.background_check().wait(throw_if_interrupted);
   return 0;
 }
 
@@ -119,6 +120,7 @@ int run_once(Model& model, const RunOptions& o, const std::string& text) {
   }
   const OutputEvent last = answer(model, std::move(request), !o.json);
   throw_if_interrupted();
+  model.background_check().wait(throw_if_interrupted);
   if (o.json) print_answer(last, seed, model.open_seconds());
   return 0;
 }

@@ -101,7 +101,9 @@ std::unique_ptr<Model> Model::open(const std::string& name, const OpenOptions& o
   check_target(model->plan_, model->device_->info(), model->file_->path());
   model->open_tokenizer();
   model->open_executor(options);
-  model->check_ = std::make_unique<BackgroundCheck>(model->file_);
+  model->check_ = std::make_unique<BackgroundCheck>(
+      model->file_,
+      is_engine(name) ? BackgroundCheck::Damaged::kStays : BackgroundCheck::Damaged::kIsRemoved);
   model->open_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return model;

@@ -44,7 +44,8 @@ class Model {
   double open_seconds() const { return open_seconds_; }
 
   // The weights are compared with their checksums while the model already answers; what was found
-  // is thrown here (Error{kBadInput}), and by generate() and score().
+  // is thrown here (Error{kBadInput}), and by generate() and score(). Whoever vouches for results
+  // calls wait() first.
   const BackgroundCheck& background_check() const { return *check_; }
 
   bool has_tokenizer() const { return tokenizer_.has_value(); }

@@ -66,11 +66,12 @@ Header read_header(const MappedFile& file) {
 
 }  // namespace
 
-struct EngineWriter::Hasher {
-  Hasher() : state(XXH3_createState()) { XXH3_64bits_reset(state); }
-  ~Hasher() { XXH3_freeState(state); }
-  Hasher(const Hasher&) = delete;
-  Hasher& operator=(const Hasher&) = delete;
+struct BlobHasher {
+  BlobHasher() : state(XXH3_createState()) { reset(); }
+  ~BlobHasher() { XXH3_freeState(state); }
+  BlobHasher(const BlobHasher&) = delete;
+  BlobHasher& operator=(const BlobHasher&) = delete;
+  void reset() { XXH3_64bits_reset(state); }
   XXH3_state_t* state;
 };
 
@@ -82,7 +83,7 @@ void EngineWriter::begin_blob(std::string name) {
   check(!hasher_, "one blob at a time");
   file_.pad_to(kBlobAlignment);
   blobs_.push_back({.name = std::move(name), .offset = file_.position()});
-  hasher_ = std::make_shared<Hasher>();
+  hasher_ = std::make_shared<BlobHasher>();
 }
 
 void EngineWriter::append(std::span<const std::byte> bytes) {
@@ -199,41 +200,51 @@ std::span<const std::byte> EngineFile::blob(std::string_view name) const {
   return bytes(*found);
 }
 
-std::span<const std::byte> EngineFile::verified(
-    const EngineBlob& blob, const std::function<void(std::uint64_t)>& progress) const {
-  constexpr std::size_t kChunk = std::size_t{1} << 18;
-  const std::span<const std::byte> all = bytes(blob);
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
-                                                                       XXH3_freeState);
-  XXH3_64bits_reset(state.get());
-  for (std::size_t at = 0; at < all.size(); at += kChunk) {
-    const auto part = all.subspan(at, std::min(kChunk, all.size() - at));
-    XXH3_64bits_update(state.get(), part.data(), part.size());
-    if (progress) progress(at + part.size());
-  }
-  const std::uint64_t sum = XXH3_64bits_digest(state.get());
-  if (sum != blob.checksum)
-    fail(ErrorCode::kBadInput,
-         "[engine.blob] {}: {} is damaged (checksum {:016x}, wanted {:016x}); build the engine "
-         "again",
-         path().string(), blob.name, sum, blob.checksum);
-  return all;
+std::span<const std::byte> EngineFile::verified(const EngineBlob& blob) const {
+  BlobCheck pieces(*this, {&blob, 1});
+  while (pieces.step()) continue;
+  return bytes(blob);
 }
 
 void EngineFile::verify_blobs(const std::function<void(std::uint64_t)>& progress) const {
-  std::uint64_t before = 0;
-  for (const EngineBlob& blob : blobs_) {
-    verified(blob, [&](std::uint64_t done) {
-      if (progress) progress(before + done);
-    });
-    before += blob.bytes;
-  }
+  BlobCheck pieces(*this, blobs_);
+  while (pieces.step())
+    if (progress) progress(pieces.done());
 }
 
 bool EngineFile::is_engine(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::array<char, 8> magic{};
   return in.read(magic.data(), magic.size()) && magic == kMagic;
+}
+
+BlobCheck::BlobCheck(const EngineFile& file, std::span<const EngineBlob> blobs)
+    : file_(file), blobs_(blobs), hash_(std::make_unique<BlobHasher>()) {}
+
+BlobCheck::~BlobCheck() = default;
+
+bool BlobCheck::step() {
+  constexpr std::uint64_t kPiece = std::uint64_t{1} << 18;
+  if (blobs_.empty()) return false;
+  const EngineBlob& blob = blobs_.front();
+  const auto piece = file_.bytes(blob).subspan(at_, std::min(kPiece, blob.bytes - at_));
+  XXH3_64bits_update(hash_->state, piece.data(), piece.size());
+  at_ += piece.size();
+  done_ += piece.size();
+  if (at_ < blob.bytes) return true;
+  compare(blob);
+  hash_->reset();
+  at_ = 0;
+  blobs_ = blobs_.subspan(1);
+  return true;
+}
+
+void BlobCheck::compare(const EngineBlob& blob) {
+  const std::uint64_t sum = XXH3_64bits_digest(hash_->state);
+  if (sum == blob.checksum) return;
+  fail(ErrorCode::kBadInput,
+       "[engine.blob] {}: {} is damaged (checksum {:016x}, wanted {:016x}); build the engine again",
+       file_.path().string(), blob.name, sum, blob.checksum);
 }
 
 }  // namespace ingot

@@ -30,6 +30,8 @@ struct EngineBlob {
   std::uint64_t checksum = 0;  // XXH3
 };
 
+struct BlobHasher;  // XXH3 of a blob as it comes
+
 // Writes an engine under a temporary name; commit() makes it appear whole or not at all.
 class EngineWriter {
  public:
@@ -46,10 +48,9 @@ class EngineWriter {
   void commit(const Json& manifest);
 
  private:
-  struct Hasher;
   AtomicFile file_;
   std::vector<EngineBlob> blobs_;
-  std::shared_ptr<Hasher> hasher_;
+  std::shared_ptr<BlobHasher> hasher_;
 };
 
 // An opened engine: mapped, header and tables verified, blobs not yet.
@@ -69,9 +70,8 @@ class EngineFile {
   std::span<const std::byte> bytes(const EngineBlob& blob) const;
   // Throws Error{kBadInput} when the blob is absent.
   std::span<const std::byte> blob(std::string_view name) const;
-  // The same once it agrees with its checksum; else Error{kBadInput}. progress gets bytes done.
-  std::span<const std::byte> verified(
-      const EngineBlob& blob, const std::function<void(std::uint64_t)>& progress = {}) const;
+  // The same once it agrees with its checksum; else Error{kBadInput}.
+  std::span<const std::byte> verified(const EngineBlob& blob) const;
   // Reads every blob and compares; throws Error{kBadInput} naming the first that differs. progress
   // gets bytes done.
   void verify_blobs(const std::function<void(std::uint64_t)>& progress = {}) const;
@@ -87,6 +87,30 @@ class EngineFile {
   MappedFile file_;
   std::vector<EngineBlob> blobs_;
   std::unique_ptr<Json> manifest_;
+};
+
+// Compares blobs of an engine with their checksums, a piece at a time.
+class BlobCheck {
+ public:
+  // `file` and `blobs` outlive it.
+  BlobCheck(const EngineFile& file, std::span<const EngineBlob> blobs);
+  ~BlobCheck();
+  BlobCheck(const BlobCheck&) = delete;
+  BlobCheck& operator=(const BlobCheck&) = delete;
+
+  // Reads the next piece; false once every blob agrees. Throws Error{kBadInput} naming the first
+  // that differs, and again when asked again.
+  bool step();
+  std::uint64_t done() const { return done_; }  // bytes
+
+ private:
+  void compare(const EngineBlob& blob);
+
+  const EngineFile& file_;
+  std::span<const EngineBlob> blobs_;  // the first is being read
+  std::unique_ptr<BlobHasher> hash_;   // of its bytes so far
+  std::uint64_t at_ = 0;               // in it
+  std::uint64_t done_ = 0;
 };
 
 }  // namespace ingot

@@ -268,6 +268,37 @@ TEST_F(ModelTest, DamagedWeightsAreFoundInTheBackground) {
   }
 }
 
+// Whoever waits gets the whole verdict, however little the thread has had the time for.
+TEST_F(ModelTest, WaitingForTheCheckFindsDamageAndRemovesTheCachesFile) {
+  const OpenOptions o = options(ComputeMode::kNative);
+  const fs::path cached = Model::open(kModels / "llama", o)->file().path();
+  const EngineBlob last = EngineFile(cached).blobs().back();
+  std::string bytes = read_file(cached);
+  const fs::path own = cache_.path() / "own.ingot";
+  fs::copy(cached, own);
+  Model::open(own, o)->background_check().wait();
+  bytes[last.offset + last.bytes - 1] ^= 1;
+  test::write_text(own, bytes);
+  test::write_text(cached, bytes);
+  const auto verdict = [](const Model& model) -> std::string {
+    try {
+      model.background_check().wait();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::kBadInput);
+      EXPECT_TRUE(model.background_check().finished());
+      EXPECT_THROW(model.background_check().wait(), Error);
+      return e.message();
+    }
+    return "no damage";
+  };
+  EXPECT_NE(verdict(*Model::open(own, o)).find("build the engine again"), std::string::npos);
+  EXPECT_TRUE(fs::exists(own));
+  const auto model = Model::open(kModels / "llama", o);
+  EXPECT_NE(verdict(*model).find("run again"), std::string::npos);
+  EXPECT_FALSE(fs::exists(cached));
+  EXPECT_EQ(verdict(*Model::open(kModels / "llama", o)), "no damage");
+}
+
 TEST_F(ModelTest, ADamagedEngineInTheCacheIsBuiltAgain) {
   const OpenOptions o = options(ComputeMode::kNative);
   const fs::path engine = Model::open(kModels / "llama", o)->file().path();
