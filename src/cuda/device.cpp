@@ -267,11 +267,13 @@ CudaDescription describe_cuda() {
   } else {
     description.driver = api.error().message();
   }
-  const Result<NvrtcApi>& nvrtc = nvrtc_api();
-  description.nvrtc_found = nvrtc.ok();
-  description.nvrtc = nvrtc ? fmt::format("{}.{}, {}", nvrtc->major, nvrtc->minor, nvrtc->path)
-                            : nvrtc.error().message();
   return description;
+}
+
+NvrtcDescription describe_nvrtc() {
+  const Result<NvrtcApi>& nvrtc = nvrtc_api();
+  if (!nvrtc) return {.text = nvrtc.error().message()};
+  return {.text = fmt::format("{}.{}, {}", nvrtc->major, nvrtc->minor, nvrtc->path), .found = true};
 }
 
 }  // namespace ingot::cuda

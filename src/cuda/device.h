@@ -30,10 +30,15 @@ struct GpuDescription {
 struct CudaDescription {
   std::string driver;  // "CUDA 13.0", or why there is none
   bool driver_found = false;
-  std::string nvrtc;  // "13.0, /usr/local/cuda/lib64/libnvrtc.so.13", or why there is none
-  bool nvrtc_found = false;
   std::vector<GpuDescription> gpus;
 };
 CudaDescription describe_cuda();
+
+// On its own: looking opens the library, tens of MiB that only compiling is worth.
+struct NvrtcDescription {
+  std::string text;  // "13.0, /usr/local/cuda/lib64/libnvrtc.so.13", or why there is none
+  bool found = false;
+};
+NvrtcDescription describe_nvrtc();
 
 }  // namespace ingot::cuda

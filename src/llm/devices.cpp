@@ -56,6 +56,7 @@ void report_gpus(std::vector<DeviceReport>& reports) {
 
 Json gpu_details() {
   const cuda::CudaDescription d = cuda::describe_cuda();
+  const cuda::NvrtcDescription nvrtc = cuda::describe_nvrtc();
   Json gpus = Json::array();
   for (const cuda::GpuDescription& gpu : d.gpus)
     gpus.push_back({{"ordinal", gpu.ordinal},
@@ -64,8 +65,8 @@ Json gpu_details() {
                     {"total_memory", gpu.total_memory}});
   return {{"driver", d.driver},
           {"driver_found", d.driver_found},
-          {"nvrtc", d.nvrtc},
-          {"nvrtc_found", d.nvrtc_found},
+          {"nvrtc", nvrtc.text},
+          {"nvrtc_found", nvrtc.found},
           {"gpus", gpus}};
 }
 

@@ -88,7 +88,7 @@ int check_on_gpu(const std::vector<std::string>& options) {
 
 int describe() {
   const CudaDescription d = describe_cuda();
-  fmt::print("driver: {}\nnvrtc:  {}\n", d.driver, d.nvrtc);
+  fmt::print("driver: {}\nnvrtc:  {}\n", d.driver, describe_nvrtc().text);
   for (const GpuDescription& gpu : d.gpus)
     fmt::print("cuda:{}: {}, {}, {} bytes\n", gpu.ordinal, gpu.name, gpu.target, gpu.total_memory);
   return 0;

@@ -123,10 +123,8 @@ TEST(Describe, SaysWhatIsHereOrWhyNot) {
     EXPECT_TRUE(description.gpus.empty());
     EXPECT_THROW(make_cuda_device(0), Error);
   }
-  if (!description.nvrtc_found)
-    EXPECT_THAT(description.nvrtc, HasSubstr("pip install nvidia-cuda-nvrtc"));
-  else
-    EXPECT_THAT(description.nvrtc, HasSubstr("libnvrtc.so"));
+  const NvrtcDescription nvrtc = describe_nvrtc();
+  EXPECT_THAT(nvrtc.text, HasSubstr(nvrtc.found ? "libnvrtc.so" : "pip install nvidia-cuda-nvrtc"));
 }
 
 }  // namespace
