@@ -101,6 +101,10 @@ BuiltModel compile_checkpoint(const Checkpoint& c, const Device& device,
     fail(ErrorCode::kUsage, "[build.max_batch] {}; wanted 1 to 4096", options.max_batch);
   if (options.max_tokens < 1 || options.max_tokens > 65536)
     fail(ErrorCode::kUsage, "[build.max_tokens] {}; wanted 1 to 65536", options.max_tokens);
+  // Also where no weight takes it.
+  if (options.quant != "none" && !weight_format(options.quant).quantize_row)
+    fail(ErrorCode::kUsage, "[build.quant] {} is a format that Ingot reads and does not write",
+         options.quant);
   BuiltModel model;
   nn::SlotTypes types = slot_types(c, options);
   model.info = describe_model(c, options, types);
@@ -135,6 +139,19 @@ BuiltModel compile_checkpoint(const Checkpoint& c, const Device& device,
   model.compiled =
       compile(std::move(graph), device, {.mode = options.mode, .skip_passes = options.skip_passes});
   return model;
+}
+
+std::string kept_formats(const Plan& plan, const std::string& quant) {
+  if (quant == "none") return {};
+  std::map<std::string, int> kept;
+  for (const PlanWeight& weight : plan.weights)
+    if (!weight_format(weight.format).exact_dtype && weight.format != quant) ++kept[weight.format];
+  std::string text;
+  for (const auto& [format, count] : kept)
+    text += fmt::format("{}{} in {}", text.empty() ? "" : ", ", count, format);
+  if (text.empty()) return {};
+  return fmt::format("--quant {} converts float weights; these matrices keep their format: {}",
+                     quant, text);
 }
 
 void write_engine(const Checkpoint& c, const Device& device, const BuildOptions& options,

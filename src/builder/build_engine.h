@@ -36,6 +36,10 @@ struct BuiltModel {
 BuiltModel compile_checkpoint(const Checkpoint& checkpoint, const Device& device,
                               const BuildOptions& options);
 
+// One line about the matrices that keep the checkpoint's own block format whatever
+// BuildOptions::quant says; "" where it was followed throughout.
+std::string kept_formats(const Plan& plan, const std::string& quant);
+
 // Packs the weights one at a time (host peak: a few times the largest tensor) and writes the
 // engine; all or nothing.
 void write_engine(const Checkpoint& checkpoint, const Device& device, const BuildOptions& options,

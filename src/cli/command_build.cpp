@@ -31,6 +31,9 @@ int build(BuildCommand& o) {
     fail(ErrorCode::kUsage, "[usage] give either --target or --device");
   if (!o.compute.empty())
     o.model.mode = o.compute == "f32" ? ComputeMode::kF32 : ComputeMode::kNative;
+  if (is_engine(o.model.model))
+    fail(ErrorCode::kUsage, "[build] {} is an engine already; `ingot plan` prints its memory table",
+         o.model.model);
   OpenOptions options = o.model.open_options();
   if (o.workers)
     options.build.workers = static_cast<int>(in_range(*o.workers, 1, kMaxThreads, "--workers"));
@@ -39,6 +42,7 @@ int build(BuildCommand& o) {
       o.target ? open_target(*o.target, threads) : open_device(options.device, threads);
   if (!o.dry_run) refuse_over_input(o.out, model_files(o.model.model));
   const ModelContents contents = read_contents(o.model.model, *device, options);
+  check_settings(o.model, contents.info, contents.plan);
   const MemoryReport report = report_memory(o.model.model, contents, *device, options);
   if (!o.json) print(to_text(report));
   refuse_what_cannot_start(report);

@@ -1,3 +1,4 @@
+#include "base/error.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "llm/model_text.h"
@@ -17,6 +18,10 @@ struct DetokenizeOptions {
 int detokenize(const DetokenizeOptions& o) {
   const auto ids = parse_ids(read_standard_input(), "stdin");
   const ModelText model = ModelText::open(o.model);
+  const int vocab = model.tokenizer().vocab_size();
+  for (const std::int32_t id : ids)
+    if (id < 0 || id >= vocab)
+      fail(ErrorCode::kRequest, "[detokenize] token {} is outside the vocabulary of {}", id, vocab);
   const std::string text = model.tokenizer().decode(ids, {.skip_special = o.skip_special});
   if (o.json)
     print_json({{"text", text}});

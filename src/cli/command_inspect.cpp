@@ -135,6 +135,7 @@ int inspect(const InspectOptions& o) {
                           ? open_device("cpu")
                           : open_device(options.device, {.run = options.threads});
   const ModelContents c = read_contents(o.model.model, *device, options);
+  check_settings(o.model, c.info, c.plan);
   if (o.json) {
     print_json(whole_json(o, c));
     return 0;

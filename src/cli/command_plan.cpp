@@ -24,6 +24,7 @@ int plan(const PlanOptions& o) {
   const auto device =
       o.target ? open_target(*o.target, threads) : open_device(options.device, threads);
   const ModelContents contents = read_contents(o.model.model, *device, options);
+  check_settings(o.model, contents.info, contents.plan);
   const MemoryReport report = report_memory(o.model.model, contents, *device, options);
   if (o.json)
     print_json(to_json(report));

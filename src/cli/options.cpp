@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <random>
 
@@ -22,22 +23,21 @@ double finite(double value, const char* option) {
 }
 
 // An engine keeps what it was built with.
-void check_engine(const ModelOptions& o, const Model& model) {
+void check_engine(const ModelOptions& o, const EngineInfo& info, const Plan& plan) {
   const auto refuse = [&](const char* option, const auto& wanted, const auto& built) {
     fail(ErrorCode::kUsage,
          "[usage] {} {}: {} was built with {}; leave the option out or build again", option, wanted,
          o.model, built);
   };
-  const EngineInfo& info = model.info();
   if (o.max_batch && *o.max_batch != info.max_batch)
     refuse("--max-batch", *o.max_batch, info.max_batch);
   if (o.max_seq && *o.max_seq != info.max_seq) refuse("--max-seq", *o.max_seq, info.max_seq);
   if (o.quant) refuse("--quant", *o.quant, "its weights as they are");
   if (o.kv_cache) refuse("--kv-cache", *o.kv_cache, "its KV cache as it is");
   if (!o.skip_passes.empty()) refuse("--skip-pass", o.skip_passes.front(), "its passes done");
-  if (o.mode && *o.mode != model.plan().mode)
+  if (o.mode && *o.mode != plan.mode)
     refuse("--compute", *o.mode == ComputeMode::kF32 ? "f32" : "native",
-           model.plan().mode == ComputeMode::kF32 ? "f32" : "native");
+           plan.mode == ComputeMode::kF32 ? "f32" : "native");
 }
 
 }  // namespace
@@ -80,6 +80,13 @@ OpenOptions ModelOptions::open_options() const {
   return o;
 }
 
+void check_settings(const ModelOptions& options, const EngineInfo& info, const Plan& plan) {
+  if (is_engine(options.model)) return check_engine(options, info, plan);
+  if (!options.quant) return;
+  const std::string kept = kept_formats(plan, *options.quant);
+  if (!kept.empty()) std::fprintf(stderr, "note: %s\n", kept.c_str());
+}
+
 std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequences,
                                   const std::function<void(OpenOptions&)>& change) {
   Progress progress;
@@ -88,7 +95,8 @@ std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequ
   open.progress = [&](double part, const std::string& what) { progress.update(part, what); };
   if (change) change(open);
   auto model = Model::open(options.model, open);
-  if (is_engine(options.model)) check_engine(options, *model);
+  progress.finish();
+  check_settings(options, model->info(), model->plan());
   return model;
 }
 

@@ -39,6 +39,10 @@ struct ModelOptions {
   OpenOptions open_options() const;
 };
 
+// Refuses a build setting that the engine contradicts with Error{kUsage}; of a checkpoint it tells
+// on standard error which weights do not take --quant.
+void check_settings(const ModelOptions& options, const EngineInfo& info, const Plan& plan);
+
 // Opens with progress. A build setting that an engine contradicts is Error{kUsage}. `sequences`:
 // see OpenOptions; `change` sees what will be opened.
 std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequences = 1,

@@ -161,6 +161,8 @@ TEST_F(CommandsTest, TokenizeAndDetokenizeAreInverse) {
   CommandInput back;
   back.standard_input = ids;
   EXPECT_EQ(good({"detokenize", kModel}, back), input.standard_input);
+  back.standard_input = "5 99999";
+  EXPECT_THAT(bad(1, {"detokenize", kModel}, back), HasSubstr("token 99999 is outside"));
 }
 
 TEST_F(CommandsTest, RenderGivesTheTemplatesText) {
@@ -264,6 +266,36 @@ TEST_F(CommandsTest, AnEngineKeepsWhatItWasBuiltWith) {
   bad(2, {"run", path, "-p", "Hello", "--max-batch", "3"});
   bad(2, {"run", path, "-p", "Hello", "--quant", "int8"});
   bad(2, {"logits", path, "--tokens", "1", "--compute", "f32", "-o", work_ / "x.npy"});
+  for (const char* command : {"plan", "inspect"}) {
+    good({command, path, "--max-batch", "2"});
+    bad(2, {command, path, "--max-batch", "3"});
+    bad(2, {command, path, "--max-seq", "17"});
+    bad(2, {command, path, "--quant", "frob"});
+    bad(2, {command, path, "--kv-cache", "bf16"});
+    bad(2, {command, path, "--skip-pass", "merge_linears"});
+  }
+  EXPECT_THAT(bad(2, {"build", path, "--dry-run"}), HasSubstr("is an engine already"));
+  EXPECT_THAT(bad(2, {"build", path, "-o", work_ / "x.ingot"}), HasSubstr("is an engine already"));
+}
+
+// A checkpoint's own blocks are kept; a format that nothing takes is refused or told all the same.
+TEST_F(CommandsTest, QuantIsNeverIgnoredInSilence) {
+  const std::string gguf = std::string(INGOT_FIXTURES) + "/gguf/llama_q8_0.gguf";
+  const std::vector<std::string> dry = {"build", gguf, "--device", "cpu", "--dry-run", "--quant"};
+  const auto with = [&](const char* quant) {
+    std::vector<std::string> arguments = dry;
+    arguments.emplace_back(quant);
+    return arguments;
+  };
+  EXPECT_THAT(bad(2, with("frob")), HasSubstr("frob"));
+  EXPECT_THAT(bad(2, with("q6_k")), HasSubstr("q6_k"));
+  const auto told = [&](const CommandResult& r) {
+    EXPECT_EQ(r.exit_code, 0) << r.err;
+    return r.err;
+  };
+  EXPECT_THAT(told(run(with("int8"))), testing::ContainsRegex("^note: .*int8.* in q8_0\n$"));
+  EXPECT_EQ(told(run(with("none"))), "");
+  EXPECT_EQ(told(run({"build", kModel, "--device", "cpu", "--dry-run", "--quant", "int8"})), "");
 }
 
 TEST_F(CommandsTest, BenchMeasuresRandomWeights) {
@@ -302,7 +334,40 @@ TEST_F(CommandsTest, DamagedEnginesAreRefused) {
   }
   std::string flipped = whole;  // a weight: found by --verify
   flipped[70000] = static_cast<char>(flipped[70000] ^ 1);
-  bad(3, {"inspect", work_.write("flipped.ingot", flipped), "--verify"});
+  const std::string damaged = work_.write("flipped.ingot", flipped);
+  bad(3, {"inspect", damaged, "--verify"});
+  // No command vouches for what it computed with it.
+  const std::string out = work_ / "out";
+  bad(3, {"logits", damaged, "--tokens", "1", "-o", out});
+  bad(3, {"perplexity", damaged, work_.write("text", "Hello, hello")});
+  bad(3, {"batch", damaged, "-o", out, "-i",
+          work_.write("in", R"({"prompt_token_ids":[1,5],"max_tokens":1})")});
+  EXPECT_FALSE(fs::exists(out));
+  bad(3, {"run", damaged, "-p", "a", "--max-tokens", "1", "--json"});
+  const CommandResult streamed = run({"run", damaged, "-p", "a", "--max-tokens", "1"});
+  EXPECT_EQ(streamed.exit_code, 3);
+  EXPECT_THAT(streamed.err, HasSubstr("weights is damaged"));
+}
+
+// The loader tells what it is asked for, there or not: only who reports or compiles asks for NVRTC.
+TEST_F(CommandsTest, WithoutAGpuNothingAsksForNvrtc) {
+  const auto asked = [&](const std::string& name, const std::vector<std::string>& arguments) {
+    const fs::path trace = work_ / name;
+    CommandInput input;
+    input.environment = {"LD_DEBUG=files", "LD_DEBUG_OUTPUT=" + trace.string()};
+    good(arguments, input);
+    std::string text;
+    for (const auto& entry : fs::directory_iterator(work_.path()))
+      if (entry.path().filename().string().starts_with(name + ".")) text += read_file(entry.path());
+    EXPECT_THAT(text, HasSubstr("libc.so.6"));
+    return text.find("libnvrtc") != std::string::npos;
+  };
+  const Json devices = json({"devices", "--json"});
+  if (devices.at("cuda").contains("nvrtc")) {
+    EXPECT_TRUE(asked("devices", {"devices", "--json"}));
+  }
+  if (devices.at("devices").back().at("chosen") != true) GTEST_SKIP() << "a GPU is here";
+  EXPECT_FALSE(asked("run", {"run", kModel, "-p", "a", "--max-tokens", "1"}));
 }
 
 // Whatever name it goes by: what a command reads is never what it writes.
