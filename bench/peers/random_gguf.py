@@ -1,7 +1,7 @@
 """Writes a GGUF file of the Llama-3.2-1B shape with random weights, for speed alone: every engine reads the same bytes.
 
 The vocabulary (128,256 entries) and its tokenizer are copied from a vocabulary-only GGUF file; the weights of all
-matrices, embedding included, have one block format; the output projection is tied to the embedding.
+matrices, embedding included, have one format; the output projection is tied to the embedding.
 """
 import argparse
 import pathlib
@@ -15,8 +15,8 @@ UINT32, FLOAT32, STRING, ARRAY = 4, 6, 8, 9
 SCALAR_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 F32 = 0
 BLOCK = 32
-# ggml type, llama.cpp's file type, bytes of quants in a block of 32 (behind one f16 scale), largest quant
-FORMATS = {"q4_0": (2, 2, 16, 8), "q8_0": (8, 7, 32, 128)}
+# ggml type, llama.cpp's file type, bytes of a block of 32, largest quant (0: plain numbers without a scale)
+FORMATS = {"q4_0": (2, 2, 18, 8), "q8_0": (8, 7, 34, 128), "bf16": (30, 32, 64, 0)}
 
 
 def skip_value(data, at, kind):
@@ -67,12 +67,15 @@ def entry(key, kind, value):
 
 def matrix_blocks(generator, name, rows, columns):
     """`rows` x `columns` weights of about 1/sqrt(columns), as the bytes of their blocks."""
-    _, _, quant_bytes, largest = FORMATS[name]
+    _, _, block_bytes, largest = FORMATS[name]
     count = rows * columns // BLOCK
-    blocks = numpy.empty((count, 2 + quant_bytes), numpy.uint8)
+    if largest == 0:
+        weights = generator.standard_normal(count * BLOCK, numpy.float32) / columns**0.5
+        return (weights.view(numpy.uint32) >> 16).astype("<u2")
+    blocks = numpy.empty((count, block_bytes), numpy.uint8)
     scales = generator.uniform(0.5, 1.5, count) / (largest * 0.6 * columns**0.5)
     blocks[:, :2] = scales.astype("<f2").view(numpy.uint8).reshape(count, 2)
-    blocks[:, 2:] = numpy.frombuffer(generator.bytes(count * quant_bytes), numpy.uint8).reshape(count, quant_bytes)
+    blocks[:, 2:] = numpy.frombuffer(generator.bytes(count * (block_bytes - 2)), numpy.uint8).reshape(count, -1)
     return blocks
 
 
@@ -89,8 +92,8 @@ def tensors(vocab):
 
 
 def write(path, name, vocabulary):
-    """Writes the file `path` with weights in the block format `name`."""
-    ggml_type, file_type, quant_bytes, _ = FORMATS[name]
+    """Writes the file `path` with weights in the format `name`."""
+    ggml_type, file_type, block_bytes, _ = FORMATS[name]
     entries, vocab = tokenizer_entries(vocabulary)
     numbers = {"context_length": 131072, "embedding_length": HIDDEN, "block_count": LAYERS,
                "feed_forward_length": FFN, "attention.head_count": HEADS, "attention.head_count_kv": KV_HEADS,
@@ -108,7 +111,7 @@ def write(path, name, vocabulary):
     for tensor, shape in shapes:
         text = tensor.encode()
         kind = F32 if len(shape) == 1 else ggml_type
-        size = 4 * shape[0] if len(shape) == 1 else shape[0] * shape[1] // BLOCK * (2 + quant_bytes)
+        size = 4 * shape[0] if len(shape) == 1 else shape[0] * shape[1] // BLOCK * block_bytes
         table += struct.pack("<Q", len(text)) + text + struct.pack("<I", len(shape))
         table += b"".join(struct.pack("<Q", size_of) for size_of in shape) + struct.pack("<IQ", kind, offset)
         offset += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
