@@ -20,8 +20,11 @@ class CpuLimits final : public DeviceLimits {
       : pool_(threads > 0 ? threads : usable_cpus()), memory_(kReadWords, 1) {}
   double read_bytes_per_s() override { return cpu::read_peak(pool_, memory_); }
   double operations_per_s(const StepWork& work) override {
-    return work.integer ? cpu::int8_peak(pool_, cpu::best_tier())
-                        : cpu::fma_peak(pool_, cpu::best_tier());
+    const cpu::Tier tier = cpu::best_tier();
+    if (work.arithmetic == Arithmetic::kInt8) return cpu::int8_peak(pool_, tier);
+    const double bf16 =
+        work.arithmetic == Arithmetic::kBF16 ? cpu::bf16_peak(pool_, tier) : 0;  // 0: no such tier
+    return bf16 > 0 ? bf16 : cpu::fma_peak(pool_, tier);
   }
 
  private:
@@ -38,7 +41,7 @@ bool is_float_format(std::string_view format) {
 StepWork step_work(const Plan& plan) {
   StepWork work;
   std::map<std::int64_t, bool> counted;  // weights, read once a step
-  double integer = 0, all = 0;
+  double integer = 0, bf16 = 0, all = 0;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const PlanStep& step = plan.steps[i];
     if (step.op == "embed") continue;  // a few rows
@@ -53,9 +56,13 @@ StepWork step_work(const Plan& plan) {
       (head ? work.head_operations_a_row : work.operations_a_token) += operations;
       all += operations;
       if (!is_float_format(weight.format)) integer += operations;
+      if (weight.format == "bf16") bf16 += operations;
     }
   }
-  work.integer = plan.mode == ComputeMode::kNative && integer > all / 2;
+  if (plan.mode == ComputeMode::kNative)
+    work.arithmetic = integer > all / 2 ? Arithmetic::kInt8
+                      : bf16 > all / 2  ? Arithmetic::kBF16
+                                        : Arithmetic::kF32;
   return work;
 }
 

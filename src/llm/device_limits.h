@@ -8,12 +8,15 @@
 
 namespace ingot {
 
+// What most of a step's multiply-adds are made of, where the device has instructions for it.
+enum class Arithmetic { kF32, kBF16, kInt8 };
+
 // What a step of `plan` asks of a device.
 struct StepWork {
   double weight_bytes = 0;        // read once, however many tokens
   double operations_a_token = 0;  // of the matrices before the head; a multiply-add is two
   double head_operations_a_row = 0;
-  bool integer = false;  // most of them on 8-bit integers
+  Arithmetic arithmetic = Arithmetic::kF32;
 };
 StepWork step_work(const Plan& plan);
 
