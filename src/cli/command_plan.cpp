@@ -21,10 +21,17 @@ int plan(const PlanOptions& o) {
     fail(ErrorCode::kUsage, "[usage] give either --target or --device");
   const OpenOptions options = o.model.open_options();
   const DeviceThreads threads{.run = options.threads};
-  const auto device =
-      o.target ? open_target(*o.target, threads) : open_device(options.device, threads);
+  auto device = o.target ? open_target(*o.target, threads) : open_device(options.device, threads);
   const ModelContents contents = read_contents(o.model.model, *device, options);
   check_settings(o.model, contents.info, contents.plan);
+  // Of a checkpoint the plan is the device's; an engine's table is of its own target, here or not.
+  if (contents.plan.target != device->info().target) {
+    if (o.target || o.model.device != "auto")
+      fail(ErrorCode::kUsage,
+           "[usage] {} was built for {}, not for {}; leave --target and --device out",
+           o.model.model, contents.plan.target, device->info().target);
+    device = open_target(contents.plan.target, threads);
+  }
   const MemoryReport report = report_memory(o.model.model, contents, *device, options);
   if (o.json)
     print_json(to_json(report));

@@ -274,6 +274,7 @@ TEST_F(CommandsTest, AnEngineKeepsWhatItWasBuiltWith) {
     bad(2, {command, path, "--kv-cache", "bf16"});
     bad(2, {command, path, "--skip-pass", "merge_linears"});
   }
+  bad(2, {"plan", path, "--target", "sm_90a"});
   EXPECT_THAT(bad(2, {"build", path, "--dry-run"}), HasSubstr("is an engine already"));
   EXPECT_THAT(bad(2, {"build", path, "-o", work_ / "x.ingot"}), HasSubstr("is an engine already"));
 }

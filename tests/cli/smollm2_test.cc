@@ -83,7 +83,7 @@ TEST_F(SmolLm2Test, MemoryIsAHardCap) {
   run({"build", model_path(), "-o", engine, "--target", "cpu", "--memory", "200M", "--max-seq",
        "2752"});
   std::string prompt;
-  for (int i = 0; i < 2400; ++i) prompt += "hello ";
+  for (int i = 0; i < 2735; ++i) prompt += "hello ";
   run({"run", engine, "-p", prompt, "--memory", "200M", "--max-tokens", "8", "--temperature", "0",
        "--ignore-eos", "--device", "cpu", "--threads", "2"});
   EXPECT_LE(result_.peak_resident, std::size_t{200} << 20);
