@@ -11,6 +11,9 @@ namespace ingot {
 
 using RequestId = std::uint64_t;
 
+// The reasons of base/error.h. Declared here alone, so that these headers need no others.
+enum class ErrorCode;
+
 struct Request {
   std::vector<std::int32_t> prompt;  // token ids
   SamplingParams sampling;
@@ -52,7 +55,8 @@ struct OutputEvent {
   std::vector<std::int32_t> tokens;
   std::vector<TokenLogprob> logprobs;
   FinishReason finish = FinishReason::kRunning;
-  std::string error;  // with kError
+  std::string error;  // with kError, and why in error_code
+  ErrorCode error_code{};
   Usage usage;
   Timing timing;
 };

@@ -111,7 +111,7 @@ std::vector<RequestId> Bench::submit(std::int64_t prompt_tokens, std::int64_t ma
 void throw_if_failed(const std::vector<OutputEvent>& events) {
   throw_if_interrupted();
   for (const OutputEvent& e : events)
-    if (e.finish == FinishReason::kError) throw Error(ErrorCode::kRequest, e.error);
+    if (e.finish == FinishReason::kError) throw error_of(e);
 }
 
 void Bench::time_prefill() {

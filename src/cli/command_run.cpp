@@ -60,7 +60,7 @@ OutputEvent answer(Model& model, Request request, bool stream) {
     if (stream && !event.text.empty()) print(event.text);
     return !interrupted();
   });
-  if (last.finish == FinishReason::kError) throw Error(ErrorCode::kRequest, last.error);
+  if (last.finish == FinishReason::kError) throw error_of(last);
   if (stream && (last.text.empty() || last.text.back() != '\n')) print("\n");
   return last;
 }

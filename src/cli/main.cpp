@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "base/exception.h"
 #include "cli/command_line.h"
 #include "cli/interrupt.h"
 
@@ -8,17 +9,15 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <new>
 #include <string>
-#include <system_error>
 
 namespace {
 
-int report(ingot::ErrorCode code, const std::string& message) {
+int report(const ingot::Error& error) {
   std::fflush(stdout);
-  const std::string line = fmt::format("error: {}\n", message);
+  const std::string line = fmt::format("error: {}\n", error.message());
   std::fwrite(line.data(), 1, line.size(), stderr);
-  return ingot::describe(code).exit_code;
+  return ingot::describe(error.code()).exit_code;
 }
 
 // A reader that goes away, and a file that may not grow, are errors of a write like any other: they
@@ -39,19 +38,12 @@ void hold_standard_streams() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  using ingot::ErrorCode;
   try {
     hold_standard_streams();
     let_writes_fail();
     ingot::cli::catch_interrupts();
     return ingot::cli::run_command_line(argc, argv);
-  } catch (const ingot::Error& e) {
-    return report(e.code(), e.message());
-  } catch (const std::bad_alloc&) {
-    return report(ErrorCode::kDoesNotFit, "[memory] the system gives no more memory");
-  } catch (const std::system_error& e) {  // files, threads
-    return report(ErrorCode::kSystem, std::string("[system] ") + e.what());
   } catch (const std::exception& e) {
-    return report(ErrorCode::kBug, std::string("[bug] ") + e.what());
+    return report(ingot::as_error(e));
   }
 }

@@ -1,6 +1,8 @@
 #include "runtime/engine_loop.h"
 
+#include "base/check.h"
 #include "base/error.h"
+#include "base/exception.h"
 
 #include <algorithm>
 #include <random>
@@ -22,6 +24,11 @@ const char* to_string(FinishReason reason) {
       return "error";
   }
   return "";
+}
+
+Error error_of(const OutputEvent& event) {
+  check(event.finish == FinishReason::kError, "only what failed has an error");
+  return {event.error_code, event.error};
 }
 
 EngineLoop::EngineLoop(Executor& executor, const EngineInfo& info, const Tokenizer* tokenizer)
@@ -88,12 +95,14 @@ std::vector<OutputEvent> EngineLoop::step() {
   for (const Sequence* sequence : step.sequences) ids.push_back(sequence->id);
   try {
     run_step(step, events);
-  } catch (const std::exception& e) {  // Error, or memory that ran out
+  } catch (const std::exception& e) {
+    const Error error = as_error(e);
     for (const RequestId id : ids) {
       Sequence* sequence = scheduler_.find(id);
       if (!sequence) continue;  // had ended before the fault
       OutputEvent event = event_for(*sequence);
-      event.error = e.what();
+      event.error = error.message();
+      event.error_code = error.code();
       finish(*sequence, FinishReason::kError, event);
       events.push_back(std::move(event));
     }
@@ -132,6 +141,7 @@ void EngineLoop::run_step(const ScheduledStep& step, std::vector<OutputEvent>& e
     OutputEvent event = event_for(s);
     if (!failed[i].empty()) {
       event.error = failed[i];
+      event.error_code = ErrorCode::kRequest;
       finish(s, FinishReason::kError, event);
     } else {
       if (s.sampling.logprobs >= 0) event.logprobs.push_back(std::move(logprobs[i]));

@@ -17,6 +17,9 @@
 
 namespace ingot {
 
+// The error that a request ended with (kError), with the code of what failed.
+Error error_of(const OutputEvent& event);
+
 // Requests in, tokens out: schedule, run, sample, commit. One thread calls it.
 class EngineLoop {
  public:

@@ -1,14 +1,19 @@
 #include "runtime/engine_loop.h"
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/file.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/runtime/bigram_model.h"
+#include <cerrno>
 #include <cmath>
 #include <limits>
 #include <new>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
 
 namespace ingot {
 namespace {
@@ -195,10 +200,13 @@ TEST_F(EngineLoopTest, CancelFreesPagesAtOnce) {
 }
 
 TEST_F(EngineLoopTest, AFailingStepFailsItsOwnRequestsOnly) {
-  const std::function<void()> faults[] = {
-      [] { throw Error(ErrorCode::kDevice, "[device] a fault"); },
-      [] { throw Error(ErrorCode::kBug, "[check] a bug"); }, [] { throw std::bad_alloc(); }};
-  for (const auto& fault : faults) {
+  const std::pair<ErrorCode, std::function<void()>> faults[] = {
+      {ErrorCode::kDevice, [] { throw Error(ErrorCode::kDevice, "[device] a fault"); }},
+      {ErrorCode::kBug, [] { check(false, "a bug"); }},
+      {ErrorCode::kBug, [] { throw std::logic_error("a bug"); }},
+      {ErrorCode::kSystem, [] { throw std::system_error(ENOSPC, std::generic_category()); }},
+      {ErrorCode::kDoesNotFit, [] { throw std::bad_alloc(); }}};
+  for (const auto& [code, fault] : faults) {
     BigramModel model(spelling("ABC"), &tokenizer_);
     EngineLoop& loop = model.loop();
     std::vector<RequestId> ids;
@@ -206,13 +214,14 @@ TEST_F(EngineLoopTest, AFailingStepFailsItsOwnRequestsOnly) {
     loop.step();          // the first two
     loop.cancel(ids[1]);  // its last event must not be lost with the step
     int calls = 0;
-    model.before_step = [&] {
+    model.before_step = [&, &fault = fault] {
       if (calls++ == 0) fault();
     };
     const auto ended = model.finish_all();
     // Of the step that failed: the first, and the third, which had taken the second's place.
     EXPECT_EQ(ended.at(ids[0]).finish, FinishReason::kError);
-    EXPECT_FALSE(ended.at(ids[0]).error.empty());
+    EXPECT_EQ(ended.at(ids[0]).error.substr(0, 1), "[");
+    for (const RequestId r : {ids[0], ids[2]}) EXPECT_EQ(error_of(ended.at(r)).code(), code);
     EXPECT_EQ(ended.at(ids[1]).finish, FinishReason::kCancelled);
     EXPECT_EQ(ended.at(ids[2]).finish, FinishReason::kError);
     EXPECT_EQ(ended.at(ids[3]).finish, FinishReason::kStop);
@@ -237,6 +246,7 @@ TEST_F(EngineLoopTest, LogitsThatAreNoNumbersEndTheRequest) {
     for (const OutputEvent& e : loop.step())
       if (e.id == r) {
         failed = e.finish == FinishReason::kError && e.error.find("logits") != std::string::npos;
+        EXPECT_EQ(e.error_code, ErrorCode::kRequest);
         EXPECT_TRUE(e.tokens.empty());
       } else {
         EXPECT_EQ(e.finish, FinishReason::kRunning);
