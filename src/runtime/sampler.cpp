@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <unordered_map>
+#include <utility>
 
 namespace ingot {
 
@@ -76,9 +76,8 @@ std::string check_sampling(const SamplingParams& p, std::int64_t vocab) {
   if (p.top_k < 0) return fmt::format("top_k {}: wanted 0 (all) or more", p.top_k);
   if (!(p.top_p > 0 && p.top_p <= 1)) return fmt::format("top_p {}: wanted (0, 1]", p.top_p);
   if (!within(p.min_p, 0, 1)) return fmt::format("min_p {}: wanted [0, 1]", p.min_p);
-  if (!(p.repetition_penalty > 0 && p.repetition_penalty <= 1e6))
-    return fmt::format("repetition_penalty {}: wanted more than 0, at most 1000000",
-                       p.repetition_penalty);
+  if (!within(p.repetition_penalty, 1e-6, 1e6))  // a float, and so are logits divided by it
+    return fmt::format("repetition_penalty {}: wanted 0.000001 to 1000000", p.repetition_penalty);
   if (!within(p.presence_penalty, -100, 100))
     return fmt::format("presence_penalty {}: wanted -100 to 100", p.presence_penalty);
   if (!within(p.frequency_penalty, -100, 100))
@@ -103,15 +102,21 @@ std::string check_sampling(const SamplingParams& p, std::int64_t vocab) {
 void Sampler::penalise(const SamplingParams& p, const DrawContext& c) {
   if (p.repetition_penalty == 1.0 && p.presence_penalty == 0.0 && p.frequency_penalty == 0.0)
     return;
-  std::unordered_map<std::int32_t, std::int32_t> answer;
+  seen_.clear();
+  counts_.resize(std::max(counts_.size(), logits_.size()));
   for (std::size_t i = 0; i < c.tokens.size(); ++i) {
-    std::int32_t& count = answer[c.tokens[i]];
-    if (i >= c.prompt_tokens) ++count;
+    const auto id = static_cast<std::size_t>(c.tokens[i]);
+    if (id >= logits_.size()) continue;
+    if (counts_[id] == 0) {
+      counts_[id] = 1;
+      seen_.push_back(id);
+    }
+    if (i >= c.prompt_tokens) ++counts_[id];
   }
-  for (const auto& [id, count] : answer) {
-    if (id < 0 || static_cast<std::size_t>(id) >= logits_.size()) continue;
-    float& x = logits_[static_cast<std::size_t>(id)];
-    const auto r = static_cast<float>(p.repetition_penalty);
+  const auto r = static_cast<float>(p.repetition_penalty);
+  for (const std::size_t id : seen_) {
+    const std::int32_t count = std::exchange(counts_[id], 0) - 1;
+    float& x = logits_[id];
     x = x > 0 ? x / r : x * r;
     if (count > 0)
       x -= static_cast<float>(p.presence_penalty) +

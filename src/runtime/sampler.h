@@ -40,6 +40,8 @@ class Sampler {
 
   std::vector<float> logits_;
   std::vector<Candidate> candidates_;
+  std::vector<std::int32_t> counts_;  // by id: 1 and its times in the answer; 0 between draws
+  std::vector<std::size_t> seen_;     // ids whose count is not 0
 };
 
 // "" or what is wrong, naming the field: "top_p 1.2: wanted (0, 1]".

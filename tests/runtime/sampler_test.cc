@@ -119,6 +119,19 @@ TEST(SamplerTest, RepetitionCountsThePromptPresenceAndFrequencyDoNot) {
   EXPECT_EQ(best({.frequency_penalty = 0.06}, {2, 0, 0}, 1), 1);  // twice
 }
 
+// What one draw counted is not there in the next.
+TEST(SamplerTest, PenaltiesOfOneRequestDoNotReachAnother) {
+  const std::vector<float> logits = {2.0f, 1.9f, -1.0f};
+  Sampler sampler;
+  const SamplingParams p{.temperature = 0, .presence_penalty = 1.0, .frequency_penalty = 1.0};
+  const std::vector<std::int32_t> own = {2, 0, 0}, other = {2, 1}, odd = {-1, 3, 2};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(sampler.draw(logits, p, {.tokens = own, .prompt_tokens = 1}), 1);
+    EXPECT_EQ(sampler.draw(logits, p, {.tokens = other, .prompt_tokens = 1}), 0);
+    EXPECT_EQ(sampler.draw(logits, p, {.tokens = odd, .prompt_tokens = 1}), 0);
+  }
+}
+
 TEST(SamplerTest, NotANumberEndsTheRequest) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   try {
@@ -153,6 +166,8 @@ TEST(SamplerTest, ParametersOutOfRangeAreNamed) {
   EXPECT_NE(wrong({.top_p = 1.0001}), "");
   EXPECT_NE(wrong({.min_p = 1.5}), "");
   EXPECT_NE(wrong({.repetition_penalty = 0}), "");
+  EXPECT_NE(wrong({.repetition_penalty = 1e-300}), "");
+  EXPECT_EQ(wrong({.repetition_penalty = 1e-6}), "");
   EXPECT_NE(wrong({.max_tokens = -1}), "");
   EXPECT_NE(wrong({.stop = {""}}), "");
   EXPECT_NE(wrong({.stop_token_ids = {10}}), "");
