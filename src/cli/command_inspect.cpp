@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "base/units.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"

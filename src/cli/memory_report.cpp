@@ -1,18 +1,11 @@
 #include "cli/memory_report.h"
 
 #include "base/error.h"
-#include "cli/output.h"
+#include "base/units.h"
 
 #include <nlohmann/json.hpp>
 
 namespace ingot::cli {
-
-namespace {
-
-// Of what is free; the rest is the system's.
-constexpr std::uint64_t kUsablePart = 19, kUsableOf = 20;
-
-}  // namespace
 
 MemoryReport report_memory(const std::string& model, const ModelContents& contents,
                            const Device& device, const OpenOptions& options) {
@@ -28,7 +21,7 @@ MemoryReport report_memory(const std::string& model, const ModelContents& conten
   const std::int64_t pages = (report.max_seq + plan.page_tokens - 1) / plan.page_tokens;
   report.rows = memory_table(plan, device, pages * report.max_batch);
   report.kv_token = memory_needs(plan, device).page / static_cast<std::uint64_t>(plan.page_tokens);
-  if (report.cap == 0 && here.present) report.cap = here.free_memory / kUsableOf * kUsablePart;
+  if (report.cap == 0 && here.present) report.cap = usable_memory(here);
   if (report.cap > 0) report.fit = find_fit(model, contents, device, options, report.cap);
   return report;
 }

@@ -21,7 +21,4 @@ bool input_is_terminal();
 // replace what it is made from.
 void refuse_over_input(const std::string& out, std::span<const std::filesystem::path> inputs);
 
-// "1.50 GiB", "93.8 MiB".
-std::string human_bytes(std::uint64_t bytes);
-
 }  // namespace ingot::cli

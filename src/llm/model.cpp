@@ -1,6 +1,8 @@
 #include "llm/model.h"
 
+#include "base/check.h"
 #include "base/error.h"
+#include "base/units.h"
 #include "llm/devices.h"
 #include "llm/model_text.h"
 #include "llm/resolve.h"
@@ -44,16 +46,14 @@ void check_target(const Plan& plan, const DeviceInfo& device, const std::filesys
          path.string(), plan.target, device.target);
 }
 
-std::string size_text(std::uint64_t bytes) {
-  const auto value = static_cast<double>(bytes);
-  if (bytes < (std::uint64_t{1} << 30)) return fmt::format("{:.1f} MiB", value / (1 << 20));
-  return fmt::format("{:.2f} GiB", value / (1 << 30));
-}
-
 }  // namespace
 
 std::string wrong_sampling(const SamplingParams& params) {
   return check_sampling(params, std::numeric_limits<std::int64_t>::max());
+}
+
+std::uint64_t usable_memory(const DeviceInfo& device) {
+  return device.free_memory / 20 * 19;
 }
 
 std::vector<MemoryRow> memory_table(const Plan& plan, const Device& device, std::int64_t kv_pages) {
@@ -69,7 +69,7 @@ PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& devic
   const MemoryNeeds needs = memory_needs(plan, device);
   const DeviceInfo here = device.info();
   PoolSize size{.cap = options.memory, .fixed = needs.fixed() + kProcessBytes};
-  if (size.cap == 0) size.cap = here.free_memory / 20 * 19;
+  if (size.cap == 0) size.cap = usable_memory(here);
   const std::int64_t per_sequence = (info.max_seq + plan.page_tokens - 1) / plan.page_tokens;
   const std::int64_t wanted = per_sequence * std::max<std::int64_t>(1, options.sequences);
   const std::uint64_t left = size.cap > size.fixed ? size.cap - size.fixed : 0;
@@ -80,9 +80,9 @@ PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& devic
          "[memory] {} needs {} (weights {}, activations {}, workspace {}, process {}) and {} for "
          "{} tokens of KV cache; the "
          "cap is {}. Raise --memory, lower --max-batch or --max-seq, or quantise with --quant",
-         info.name, size_text(size.fixed), size_text(needs.weights), size_text(needs.activations),
-         size_text(needs.workspace), size_text(kProcessBytes), size_text(needs.page),
-         plan.page_tokens, size_text(size.cap));
+         info.name, human_bytes(size.fixed), human_bytes(needs.weights),
+         human_bytes(needs.activations), human_bytes(needs.workspace), human_bytes(kProcessBytes),
+         human_bytes(needs.page), plan.page_tokens, human_bytes(size.cap));
   return size;
 }
 
@@ -213,6 +213,7 @@ OutputEvent Model::generate(Request request,
 
 void Model::score(std::span<const std::int32_t> tokens, std::int64_t steps,
                   const Executor::LogitSink& sink) {
+  check(!loop_->has_work(), "score() uses the pages of the loop's sequences");
   const auto count = static_cast<std::int64_t>(tokens.size());
   if (count < 1) fail(ErrorCode::kRequest, "[score] no tokens");
   for (const std::int32_t id : tokens)

@@ -71,7 +71,7 @@ class Model {
 
   // Logits of every token: sink gets [count, vocab] rows in order. The last `steps` tokens go one
   // at a time through the cache. Throws Error{kRequest} for ids outside the vocabulary or a text
-  // longer than the context.
+  // longer than the context. It uses the KV pages itself, so no request may be running.
   void score(std::span<const std::int32_t> tokens, std::int64_t steps,
              const Executor::LogitSink& sink);
 
@@ -91,6 +91,9 @@ class Model {
   std::unique_ptr<EngineLoop> loop_;
   double open_seconds_ = 0;
 };
+
+// The cap where --memory names none: 19 of 20 parts of what is free, the rest is the system's.
+std::uint64_t usable_memory(const DeviceInfo& device);
 
 // Rows of the memory table: weights, activations, workspace, KV pool, and their sum.
 std::vector<MemoryRow> memory_table(const Plan& plan, const Device& device, std::int64_t kv_pages);
