@@ -47,8 +47,6 @@ std::string by_descriptor(int fd) {
   return fmt::format("/proc/self/fd/{}", fd);
 }
 
-constexpr std::string_view kStandardOutput = "/dev/stdout";
-
 // Names of devices and of descriptors, which no file may take the place of.
 bool is_system_path(const std::filesystem::path& path) {
   return path.native().starts_with("/dev/") || path.native().starts_with("/proc/");
@@ -209,6 +207,14 @@ void AtomicFile::write_next(const char* data, std::size_t size, std::uint64_t of
 void AtomicFile::flush() {
   write_next(buffer_.data(), buffer_.size(), position_ - buffer_.size());
   buffer_.clear();
+}
+
+std::filesystem::path AtomicFile::commit_partial() {
+  if (direct_)
+    flush();
+  else
+    path_ += ".partial", commit();
+  return path_;
 }
 
 void AtomicFile::commit() {

@@ -9,6 +9,8 @@
 
 namespace ingot {
 
+inline constexpr std::string_view kStandardOutput = "/dev/stdout";
+
 // A read-only mapping of a whole file. The mapping keeps the inode: replacing the file does no
 // harm.
 class MappedFile {
@@ -58,6 +60,9 @@ class AtomicFile {
   void pad_to(std::uint64_t alignment);
   std::uint64_t position() const { return position_; }
   void commit();
+  // Instead of commit(), for work that broke off and is worth keeping: what is written so far
+  // appears as path.partial. Returns where it is; what is written as it comes is there already.
+  std::filesystem::path commit_partial();
 
  private:
   void flush();

@@ -33,6 +33,14 @@ void check_depth(std::string_view text, std::string_view what, int max_depth) {
   }
 }
 
+// What nlohmann::json says is wrong, without its own number for it.
+std::string json_reason(const std::exception& exception) {
+  const std::string_view text = exception.what();  // "[json.exception.parse_error.101] parse ..."
+  const std::size_t end = text.find("] ");
+  return std::string(text.starts_with("[json.exception") && end != text.npos ? text.substr(end + 2)
+                                                                             : text);
+}
+
 template <typename J>
 J parse(std::string_view text, std::string_view what, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes)
@@ -42,7 +50,7 @@ J parse(std::string_view text, std::string_view what, const JsonLimits& limits) 
   try {
     return J::parse(text);
   } catch (const nlohmann::json::exception& e) {
-    fail(ErrorCode::kBadInput, "[json] {}: {}", what, e.what());
+    fail(ErrorCode::kBadInput, "[json] {}: {}", what, json_reason(e));
   }
 }
 

@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "base/exception.h"
 #include "base/file.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
@@ -24,15 +25,30 @@ struct BatchOptions {
   std::string compute;
 };
 
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+// The first line of `text`, which loses it.
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+std::int64_t count_requests(std::string_view text) {
+  std::int64_t count = 0;
+  while (!text.empty()) count += !is_blank(take_line(text));
+  return count;
+}
+
 // The lines of a batch on their way through the engine loop. Results leave in the order of the
 // lines.
 class BatchRun {
  public:
   BatchRun(Model& model, std::string_view text, AtomicFile& out)
-      : model_(model),
-        text_(text),
-        out_(out),
-        total_(1 + std::count(text.begin(), text.end(), '\n')) {}
+      : model_(model), text_(text), out_(out), total_(count_requests(text)) {}
 
   void run() {
     Progress progress;
@@ -41,13 +57,23 @@ class BatchRun {
     while (read_more(in_flight) || model_.loop().has_work()) {
       for (OutputEvent& event : model_.loop().step()) take(event);
       model_.background_check().throw_if_damaged();
-      progress.update(static_cast<double>(written_) / static_cast<double>(total_),
-                      fmt::format("{} answers", written_));
+      progress.update(static_cast<double>(finished()) / static_cast<double>(total_),
+                      fmt::format("{} of {} answers", finished(), total_));
     }
   }
 
-  std::int64_t lines() const { return written_; }
+  // After a run that broke off: what is finished goes to the file without the lines between.
+  void write_finished() {
+    for (const auto& [order, line] : done_) out_.write(line);
+    written_ += static_cast<std::int64_t>(done_.size());
+    done_.clear();
+  }
+
+  std::int64_t lines() const { return total_; }
+  std::int64_t finished() const { return written_ + static_cast<std::int64_t>(done_.size()); }
   std::int64_t failed() const { return failed_; }
+  // Of the first step that failed, if any: more than a request that was refused.
+  const std::optional<Error>& fault() const { return fault_; }
 
  private:
   struct Line {
@@ -57,14 +83,12 @@ class BatchRun {
 
   // Submits lines until enough are in flight. False when all are.
   bool read_more(std::size_t in_flight) {
-    while (open_.size() < in_flight && at_ < text_.size()) {
-      const std::size_t end = std::min(text_.find('\n', at_), text_.size());
-      std::string_view line = text_.substr(at_, end - at_);
-      at_ = end + 1;
+    while (open_.size() < in_flight && !text_.empty()) {
+      const std::string_view line = take_line(text_);
       ++number_;
-      if (line.find_first_not_of(" \t\r") != std::string_view::npos) submit(line);
+      if (!is_blank(line)) submit(line);
     }
-    return at_ < text_.size();
+    return !text_.empty();
   }
 
   void submit(std::string_view text) {
@@ -103,7 +127,9 @@ class BatchRun {
     if (event.finish == FinishReason::kRunning) return;
     OrderedJson json;
     if (event.finish == FinishReason::kError) {
-      json = error_line(std::move(line.id), Error(ErrorCode::kRequest, event.error));
+      const Error error = error_of(event);
+      if (error.code() != ErrorCode::kRequest && !fault_) fault_ = error;
+      json = error_line(std::move(line.id), error);
     } else {
       json = {{"id", std::move(line.id)},
               {"text", whole.text},
@@ -129,20 +155,42 @@ class BatchRun {
   }
 
   Model& model_;
-  std::string_view text_;
+  std::string_view text_;  // what is not read yet
   AtomicFile& out_;
-  std::int64_t total_;  // lines, for progress
-  std::size_t at_ = 0;
+  std::int64_t total_;       // lines with a request
   std::int64_t number_ = 0;  // of the line, from 1
   std::int64_t submitted_ = 0;
   std::int64_t written_ = 0;
   std::int64_t failed_ = 0;
+  std::optional<Error> fault_;
   std::map<RequestId, std::int64_t> open_;
   std::map<std::int64_t, Line> lines_;        // in flight, by order
   std::map<std::int64_t, std::string> done_;  // waiting for an earlier line
 };
 
+// `error`, which ended the run, with word of where the finished lines are.
+// What damaged weights have said is not kept.
+Error keep_finished(const Error& error, const Model& model, BatchRun& run, AtomicFile& out) {
+  if (run.finished() == 0) return error;
+  try {
+    model.background_check().wait([] {});
+    run.write_finished();
+    const std::string kept = out.commit_partial().string();
+    return {error.code(), fmt::format("{}; {} of {} lines were finished, and are in {}",
+                                      error.message(), run.finished(), run.lines(), kept)};
+  } catch (const Error& lost) {
+    return {error.code(), fmt::format("{}; {} finished lines are lost: {}", error.message(),
+                                      run.finished(), lost.message())};
+  }
+}
+
 int batch(BatchOptions& o) {
+  const bool to_standard_output = o.out == "-" || o.out == kStandardOutput;
+  if (to_standard_output && o.json)
+    fail(ErrorCode::kUsage,
+         "[usage] --json promises one object on standard output, and -o {} sends the answers "
+         "there; give -o the name of a file",
+         o.out);
   if (!o.compute.empty())
     o.model.mode = o.compute == "f32" ? ComputeMode::kF32 : ComputeMode::kNative;
   std::vector<std::filesystem::path> inputs = model_files(o.model.model);
@@ -150,14 +198,24 @@ int batch(BatchOptions& o) {
   refuse_over_input(o.out, inputs);
   const std::string text = o.in == "-" ? read_standard_input() : read_file(o.in);
   const OpenOptions checked = o.model.open_options();
+  // Before the model, which may take minutes: a place that cannot be written is told at once.
+  AtomicFile out(to_standard_output ? std::string(kStandardOutput) : o.out);
   const auto model = open_model(o.model, checked.build.max_batch);
-  AtomicFile out(o.out == "-" ? "/dev/stdout" : o.out);
   BatchRun run(*model, text, out);
-  run.run();
-  model->background_check().wait(throw_if_interrupted);
-  out.commit();
+  catch_termination();
+  try {
+    run.run();
+    model->background_check().wait(throw_if_interrupted);
+    out.commit();
+  } catch (const std::exception& e) {
+    throw keep_finished(as_error(e), *model, run, out);
+  }
   if (o.json) print_json({{"requests", run.lines()}, {"failed", run.failed()}});
   if (run.failed() == 0) return 0;
+  if (run.fault())
+    fail(run.fault()->code(),
+         "[batch] {} of {} lines failed; their `error` says why, the first: {}", run.failed(),
+         run.lines(), run.fault()->message());
   fail(ErrorCode::kRequest, "[batch] {} of {} lines failed; their `error` says why", run.failed(),
        run.lines());
 }
@@ -168,15 +226,22 @@ void declare_batch(Command& command) {
   auto o = std::make_shared<BatchOptions>();
   command.describe(
       "Answers every line of a JSONL file: OpenAI Batch envelopes, completion or chat bodies, or\n"
-      "{\"prompt_token_ids\": [...]}. A line that fails has `error`; the exit code is then 1.",
-      "ingot batch smollm2.gguf -i questions.jsonl -o answers.jsonl --max-batch 16");
+      "{\"prompt_token_ids\": [...]}. A line that fails has `error`; the exit code is then 1, or\n"
+      "that of the fault (4: memory, 5: device) that failed it. OUT is written whole or not at "
+      "all;\n"
+      "a run that is stopped (Ctrl-C, SIGTERM) or breaks off leaves the finished lines as\n"
+      "OUT.partial, in the same order.",
+      "ingot batch smollm2.gguf -i questions.jsonl -o answers.jsonl --max-batch 16\n"
+      "A line of questions.jsonl:\n"
+      "  {\"id\": 1, \"messages\": [{\"role\": \"user\", \"content\": \"Name three fruits.\"}], "
+      "\"max_tokens\": 64}");
   o->model.declare(command);
   command.option("-i,--in", o->in, "JSONL file; - is standard input", true);
   command.option("-o,--out", o->out, "JSONL file, lines in the same order; - is standard output",
                  true);
   command.choice("--compute", o->compute, {"native", "f32"},
                  "arithmetic: the device's own (default), or float32");
-  command.flag("--json", o->json, "a summary as one object: requests, failed");
+  command.flag("--json", o->json, "a summary as one object: requests, failed; not with -o -");
   command.action([o] { return batch(*o); });
 }
 

@@ -19,22 +19,30 @@ volatile std::sig_atomic_t pending = 0;
 // before a read, or on another thread, would not end the read.
 int told = -1, telling = -1;
 
-void on_interrupt(int) {
+void on_interrupt(int signal) {
   if (pending != 0) ::_exit(kInterruptedExit);
-  pending = 1;
+  pending = signal;
   const int error = errno;
   if (::write(telling, "", 1) < 0) errno = error;  // full: told already
+}
+
+void catch_signal(int signal) {
+  struct sigaction action{};
+  action.sa_handler = on_interrupt;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = 0;  // no restart: a read from the terminal returns
+  ::sigaction(signal, &action, nullptr);
 }
 
 }  // namespace
 
 void catch_interrupts() {
   if (int ends[2]; ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) told = ends[0], telling = ends[1];
-  struct sigaction action{};
-  action.sa_handler = on_interrupt;
-  sigemptyset(&action.sa_mask);
-  action.sa_flags = 0;  // no restart: a read from the terminal returns
-  ::sigaction(SIGINT, &action, nullptr);
+  catch_signal(SIGINT);
+}
+
+void catch_termination() {
+  catch_signal(SIGTERM);
 }
 
 bool interrupted() {
@@ -56,7 +64,9 @@ void clear_interrupt() {
 }
 
 void throw_if_interrupted() {
-  if (interrupted()) fail(ErrorCode::kInterrupted, "[interrupted] stopped by Ctrl-C");
+  if (interrupted())
+    fail(ErrorCode::kInterrupted, "[interrupted] stopped by {}",
+         pending == SIGTERM ? "SIGTERM" : "Ctrl-C");
 }
 
 }  // namespace ingot::cli

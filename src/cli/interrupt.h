@@ -5,12 +5,14 @@ namespace ingot::cli {
 // Ctrl-C sets a flag that long work asks for; a second one, if nobody asked in between, ends the
 // program at once.
 void catch_interrupts();
+// SIGTERM too counts as Ctrl-C from now on: for work that keeps what is finished.
+void catch_termination();
 bool interrupted();
 // A chat goes on after its answer was stopped.
 void clear_interrupt();
 // Waits until standard input can be read, or has ended. False when Ctrl-C comes first.
 bool wait_for_input();
-// Throws Error{kInterrupted} after Ctrl-C.
+// Throws Error{kInterrupted}, naming the signal, after Ctrl-C.
 void throw_if_interrupted();
 
 }  // namespace ingot::cli

@@ -99,12 +99,32 @@ bool read_sampling(std::string_view key, const OrderedJson& value, SamplingParam
   if (key == "stop_token_ids") return p.stop_token_ids = ids(value, key), true;
   if (key == "logprobs" || key == "top_logprobs") return true;  // read_logprobs
   if (key == "seed") {
-    if (!value.is_number_integer()) refuse("[request.seed] wanted a whole number");
-    p.seed = value.is_number_unsigned() ? value.get<std::uint64_t>()
-                                        : static_cast<std::uint64_t>(value.get<std::int64_t>());
+    if (!value.is_number_unsigned())
+      refuse("[request.seed] {}: wanted a whole number, 0 to {}", dump_json(value),
+             std::numeric_limits<std::uint64_t>::max());
+    p.seed = value.get<std::uint64_t>();
     return true;
   }
   return false;
+}
+
+// What every message of the API has. A template that misses it would render it as nothing.
+void check_messages(const OrderedJson& messages) {
+  if (!messages.is_array()) refuse("[request.messages] wanted an array");
+  if (messages.empty()) refuse("[request.messages] is empty, and there is nothing to answer");
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const OrderedJson& message = messages[i];
+    const auto has = [&](const char* key) {
+      return message.contains(key) && !message.at(key).is_null();
+    };
+    if (!message.is_object()) refuse("[request.messages[{}]] wanted a JSON object", i);
+    if (!has("role") || !message.at("role").is_string())
+      refuse("[request.messages[{}].role] wanted a text, such as user", i);
+    if (has("content") && !message.at("content").is_string() && !message.at("content").is_array())
+      refuse("[request.messages[{}].content] wanted a text or an array of parts", i);
+    const bool is_call = message.at("role") == "assistant" && has("tool_calls");
+    if (!has("content") && !is_call) refuse("[request.messages[{}].content] is missing", i);
+  }
 }
 
 std::vector<std::int32_t> chat_prompt(const OrderedJson& body, Model& model) {
@@ -117,7 +137,7 @@ std::vector<std::int32_t> chat_prompt(const OrderedJson& body, Model& model) {
   input.tools = field("tools");
   input.documents = field("documents");
   input.variables = field("chat_template_kwargs");
-  if (!input.messages->is_array()) refuse("[request.messages] wanted an array");
+  check_messages(*input.messages);
   if (input.tools && !input.tools->is_array()) refuse("[request.tools] wanted an array");
   if (input.variables && !input.variables->is_object())
     refuse("[request.chat_template_kwargs] wanted an object");
@@ -143,15 +163,22 @@ bool belongs_to_prompt(std::string_view key, bool chat) {
          key == "chat_template_kwargs" || key == "add_generation_prompt";
 }
 
-// Fields with one value that means what Ingot does anyway.
-bool is_neutral(std::string_view key, const OrderedJson& value) {
-  if (value.is_null()) return true;
-  if (key == "n" || key == "best_of") return value == 1;
-  if (key == "echo" || key == "parallel_tool_calls") return value == false;
-  if (key == "logit_bias") return value.is_object() && value.empty();
-  if (key == "suffix") return value == "";
-  if (key == "response_format")
-    return value.is_object() && value.contains("type") && value.at("type") == "text";
+// Fields with one value, which means what Ingot does anyway. Returns false for a key that is none.
+bool read_neutral(std::string_view key, const OrderedJson& value) {
+  const std::pair<std::string_view, OrderedJson> neutral[] = {
+      {"n", 1},
+      {"best_of", 1},
+      {"echo", false},
+      {"parallel_tool_calls", false},
+      {"logit_bias", OrderedJson::object()},
+      {"suffix", ""},
+      {"response_format", {{"type", "text"}}}};
+  for (const auto& [name, wanted] : neutral) {
+    if (key != name) continue;
+    if (value != wanted)
+      refuse("[request.{}] {}: this Ingot takes {} only", key, dump_json(value), dump_json(wanted));
+    return true;
+  }
   return false;
 }
 
@@ -164,9 +191,9 @@ Request read_request(const OrderedJson& body, Model& model) {
   for (const auto& [key, value] : body.items()) {
     const bool passive =
         std::find(std::begin(kPassive), std::end(kPassive), key) != std::end(kPassive);
-    if (passive || belongs_to_prompt(key, chat) || is_neutral(key, value)) continue;
-    if (!read_sampling(key, value, request.sampling))
-      refuse("[request.{}] this Ingot does not know the field, or not this value", key);
+    if (passive || value.is_null() || belongs_to_prompt(key, chat)) continue;
+    if (!read_neutral(key, value) && !read_sampling(key, value, request.sampling))
+      refuse("[request.{}] this Ingot does not know the field", key);
   }
   read_logprobs(body, request.sampling);
   if (chat)

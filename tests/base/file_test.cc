@@ -67,6 +67,26 @@ TEST_F(File, AtomicFileAppearsOnlyWhenCommitted) {
   EXPECT_EQ(entries(), 1u) << "and nothing is left beside it";
 }
 
+TEST_F(File, AtomicFileThatBrokeOffLeavesWhatWasWritten) {
+  const fs::path path = folder / "answers";
+  std::ofstream(path) << "old";
+  {
+    AtomicFile file(path);
+    file.write("half");
+    EXPECT_EQ(file.commit_partial(), folder / "answers.partial");
+  }
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(read_file(folder / "answers.partial"), "half");
+  // Also when it was the name that could not be given.
+  const fs::path late = folder / "late";
+  AtomicFile file(late);
+  file.write("whole");
+  fs::create_directories(late);
+  expect_error(ErrorCode::kSystem, "late", [&] { file.commit(); });
+  EXPECT_EQ(read_file(file.commit_partial()), "whole");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 4);
+}
+
 TEST_F(File, AtomicFileKeepsTheOrderOfSmallAndLargeWrites) {
   const fs::path path = folder / "out";
   const std::string large(3 << 20, 'L');

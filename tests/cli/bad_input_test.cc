@@ -309,6 +309,40 @@ TEST_F(BadInputTest, BatchLinesOfAnyKind) {
   EXPECT_TRUE(answers.back().contains("text")) << answers.back();
 }
 
+// What is wrong with a line is told by its field, and what is right in it is not called unknown.
+TEST_F(BadInputTest, BatchErrorsNameTheField) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {R"({"messages":[{"role":"user"}]})", "messages[0].content] is missing"},
+      {R"({"messages":[{"role":"user","content":"a"},{"role":"assistant"}]})",
+       "messages[1].content] is missing"},
+      {R"({"messages":[{"role":"user","content":7}]})", "messages[0].content] wanted a text"},
+      {R"({"messages":[{"content":"a"}]})", "messages[0].role] wanted a text"},
+      {R"({"messages":["a"]})", "messages[0]] wanted a JSON object"},
+      {R"({"messages":[]})", "messages] is empty"},
+      {R"({"prompt":"a","seed":-5})", "seed] -5: wanted a whole number, 0 to"},
+      {R"({"prompt":"a","seed":0.5})", "seed] 0.5: wanted a whole number, 0 to"},
+      {R"({"prompt":"a","repetition_penalty":1e-300})", "repetition_penalty 1e-300: wanted"},
+      {R"({"prompt":"a","n":2})", "n] 2: this Ingot takes 1 only"},
+      {R"({"prompt":"a","nn":2})", "nn] this Ingot does not know the field"},
+      {"{\"prompt\"", "[json] line 13: parse error at line 1"}};
+  std::string lines = R"({"prompt":"a","max_tokens":1,"n":1,"best_of":null})"
+                      "\n";
+  for (const auto& [line, message] : wrong) lines += line + "\n";
+  lines += R"({"messages":[{"role":"assistant","content":null,"tool_calls":[]}],"max_tokens":1})";
+  const std::string out = work_ / "out.jsonl";
+  EXPECT_EQ(run({"batch", kModel, "-i", input("in.jsonl", lines), "-o", out}).exit_code, 1);
+  std::ifstream file(out);
+  std::vector<Json> answers;
+  for (std::string line; std::getline(file, line);) answers.push_back(parse_json(line, "a line"));
+  ASSERT_EQ(answers.size(), wrong.size() + 2);
+  EXPECT_TRUE(answers.front().contains("text")) << answers.front();
+  // A call of a tool needs no content; this model's template does, and says so itself.
+  EXPECT_THAT(answers.back().dump(), HasSubstr("[jinja.render]"));
+  for (std::size_t i = 0; i < wrong.size(); ++i)
+    EXPECT_THAT(answers[i + 1].at("error").at("message").get<std::string>(),
+                HasSubstr(wrong[i].second));
+}
+
 // A limit on the size of files stands for a full disk; so does its signal, which would end the
 // process.
 TEST_F(BadInputTest, FullDisks) {
@@ -343,6 +377,7 @@ TEST_F(BadInputTest, StandardOutputStaysWhatItIs) {
     EXPECT_EQ(r.exit_code, 0) << r.err;
     EXPECT_THAT(r.out, HasSubstr("\"text\""));
     EXPECT_TRUE(fs::is_symlink("/dev/stdout"));
+    EXPECT_THAT(bad(2, {"batch", kModel, "-i", lines, "-o", to, "--json"}), HasSubstr("--json"));
   }
   EXPECT_EQ(run({"build", kModel, "--json", "-o", "/dev/null"}).exit_code, 0);
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
@@ -381,6 +416,39 @@ TEST_F(BadInputTest, CtrlCStops) {
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   soon.prefix = {"sh", "-c", R"(exec "$0" "$@" <> ')" + pipe.string() + "'"};
   bad(130, {"tokenize", kModel}, soon);
+}
+
+// What is finished when a batch is stopped is not lost, and not taken for the whole.
+TEST_F(BadInputTest, AStoppedBatchKeepsWhatIsFinished) {
+  const std::string line = R"({"prompt":"a","max_tokens":40,"ignore_eos":true})";
+  std::string lines;
+  constexpr int kLines = 50000;
+  for (int i = 0; i < kLines; ++i) lines += line + "\n";
+  const fs::path in = input("in.jsonl", lines), one = input("one.jsonl", line);
+  const fs::path out = work_ / "in" / "out.jsonl", partial = work_ / "in" / "out.jsonl.partial";
+  auto start = std::chrono::steady_clock::now();
+  ASSERT_EQ(run({"batch", kModel, "-i", one, "-o", out}).exit_code, 0);
+  const auto soon = 2 * (std::chrono::steady_clock::now() - start) + std::chrono::milliseconds(500);
+  const std::string before = read_file(out);
+  for (const auto& [signal, name] : {std::pair(SIGINT, "Ctrl-C"), std::pair(SIGTERM, "SIGTERM")}) {
+    CommandInput stopped;
+    start = std::chrono::steady_clock::now();
+    stopped.interrupt = signal;
+    stopped.interrupt_when = [&] { return std::chrono::steady_clock::now() - start > soon; };
+    const CommandResult r = run({"batch", kModel, "-i", in, "-o", out}, stopped);
+    EXPECT_EQ(r.exit_code, 130) << r.err;
+    EXPECT_THAT(r.err, HasSubstr(name));
+    EXPECT_THAT(r.err, HasSubstr(partial.string()));
+    EXPECT_EQ(read_file(out), before);
+    std::ifstream file(partial);
+    int answers = 0;
+    for (std::string text; std::getline(file, text); ++answers)
+      EXPECT_EQ(parse_json(text, "a line").at("token_ids").size(), 40U);
+    EXPECT_GT(answers, 0);
+    EXPECT_LT(answers, kLines);
+    EXPECT_THAT(r.err, HasSubstr(fmt::format("{} of {} lines", answers, kLines)));
+    fs::remove(partial);
+  }
 }
 
 // A model by its hub name, over HTTPS, and then without the network.

@@ -49,9 +49,10 @@ bool is_running(pid_t pid) {
          info.si_pid == 0;
 }
 
-void interrupt_once(pid_t pid, const std::function<bool()>& when) {
-  while (is_running(pid) && !when()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  ::kill(pid, SIGINT);  // until it is waited for, the number is its own
+void interrupt_once(pid_t pid, const CommandInput& input) {
+  while (is_running(pid) && !input.interrupt_when())
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ::kill(pid, input.interrupt);  // until it is waited for, the number is its own
 }
 
 }  // namespace
@@ -88,7 +89,7 @@ CommandResult run_command(const std::vector<std::string>& arguments, const Comma
   EXPECT_EQ(error, 0) << "cannot start " << words[0];
   int status = 0;
   rusage used{};
-  if (error == 0 && input.interrupt_when) interrupt_once(pid, input.interrupt_when);
+  if (error == 0 && input.interrupt_when) interrupt_once(pid, input);
   if (error == 0 && wait4(pid, &status, 0, &used) == pid)
     result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   result.peak_resident = static_cast<std::size_t>(used.ru_maxrss) * 1024;

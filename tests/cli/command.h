@@ -1,5 +1,6 @@
 #pragma once
 
+#include <csignal>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -22,8 +23,9 @@ struct CommandInput {
   std::string standard_output;           // a file instead of CommandResult::out
   bool output_closed = false;            // standard output is a pipe that nobody reads
   std::vector<std::string> prefix;       // a program that runs the command: an emulator, a limit
-  // Asked again and again while the command runs; once it holds, the command gets SIGINT.
+  // Asked again and again while the command runs; once it holds, the command gets `interrupt`.
   std::function<bool()> interrupt_when;
+  int interrupt = SIGINT;
 };
 
 // Runs INGOT_BINARY with these arguments; no shell. Fails the test when it cannot be started.
