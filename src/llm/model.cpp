@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -45,6 +46,16 @@ void check_target(const Plan& plan, const DeviceInfo& device, const std::filesys
          "[engine.target] {}: built for {}, this device is {}; choose --device or build again",
          path.string(), plan.target, device.target);
 }
+
+// A call that ends by an exception leaves no request behind that nobody waits for.
+struct CancelOnError {
+  EngineLoop& loop;
+  RequestId id;
+  int before = std::uncaught_exceptions();
+  ~CancelOnError() {
+    if (std::uncaught_exceptions() > before) loop.cancel(id);
+  }
+};
 
 }  // namespace
 
@@ -187,6 +198,7 @@ OutputEvent Model::generate(Request request,
   const auto stop_unless = [&](bool go_on) {
     if (!go_on && !std::exchange(cancelled, true)) loop_->cancel(id);
   };
+  const CancelOnError guard{*loop_, id};
   while (true) {
     std::vector<OutputEvent> events = loop_->step();
     // A long prompt takes many steps that have nothing to tell.
@@ -213,7 +225,7 @@ OutputEvent Model::generate(Request request,
 
 void Model::score(std::span<const std::int32_t> tokens, std::int64_t steps,
                   const Executor::LogitSink& sink) {
-  check(!loop_->has_work(), "score() uses the pages of the loop's sequences");
+  check(!loop_->scheduler().has_work(), "score() uses the pages of the loop's sequences");
   const auto count = static_cast<std::int64_t>(tokens.size());
   if (count < 1) fail(ErrorCode::kRequest, "[score] no tokens");
   for (const std::int32_t id : tokens)

@@ -265,6 +265,7 @@ TEST_F(ModelTest, DamagedWeightsAreFoundInTheBackground) {
       EXPECT_NE(e.message().find("flipped.ingot: weights is damaged"), std::string::npos)
           << e.message();
     }
+    EXPECT_FALSE(model->loop().scheduler().has_work());  // nothing that nobody waits for
   }
 }
 

@@ -1,4 +1,5 @@
-// op_check DEVICE [OPTION]...   the op driver on cpu, cuda or cuda:N (options: tests/ops/op_driver.h)
+// op_check DEVICE [OPTION]...   the op driver on cpu, cuda or cuda:N
+// Options: tests/ops/op_driver.h.
 #include "base/error.h"
 #include "llm/devices.h"
 
