@@ -171,9 +171,9 @@ class BatchRun {
 // `error`, which ended the run, with word of where the finished lines are.
 // What damaged weights have said is not kept.
 Error keep_finished(const Error& error, const Model& model, BatchRun& run, AtomicFile& out) {
-  if (run.finished() == 0) return error;
+  if (run.finished() == 0 || error.code() == ErrorCode::kBadInput) return error;
   try {
-    model.background_check().wait([] {});
+    model.background_check().wait();
     run.write_finished();
     const std::string kept = out.commit_partial().string();
     return {error.code(), fmt::format("{}; {} of {} lines were finished, and are in {}",
