@@ -1,13 +1,9 @@
 #include "base/error.h"
+#include "cli/chat.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 namespace ingot::cli {
@@ -22,18 +18,6 @@ struct RunOptions {
   bool chat = false;
   bool json = false;
 };
-
-OrderedJson first_messages(const RunOptions& o) {
-  OrderedJson messages = OrderedJson::array();
-  if (!o.system.empty()) messages.push_back({{"role", "system"}, {"content", o.system}});
-  return messages;
-}
-
-std::vector<std::int32_t> encode_messages(Model& model, const OrderedJson& messages) {
-  ChatInput input;
-  input.messages = &messages;
-  return model.encode_chat(model.chat_template().render(input).value_or_throw());
-}
 
 void print_answer(const OutputEvent& answer, std::uint64_t seed, double open_s) {
   const std::int64_t made = answer.usage.completion_tokens;
@@ -54,65 +38,11 @@ void print_answer(const OutputEvent& answer, std::uint64_t seed, double open_s) 
               {"seed", seed}});
 }
 
-// Streams to standard output unless the answer is wanted as JSON; Ctrl-C stops it.
-OutputEvent answer(Model& model, Request request, bool stream) {
-  OutputEvent last = model.generate(std::move(request), [&](const OutputEvent& event) {
-    if (stream && !event.text.empty()) print(event.text);
-    return !interrupted();
-  });
-  if (last.finish == FinishReason::kError) throw error_of(last);
-  if (stream && (last.text.empty() || last.text.back() != '\n')) print("\n");
-  return last;
-}
-
-// A line of the user's; nothing at the end of input.
-std::optional<std::string> ask() {
-  while (true) {
-    std::fputs("> ", stderr);
-    if (!wait_for_input()) {
-      clear_interrupt();
-      std::fputs("\n(Ctrl-D leaves)\n", stderr);
-      continue;
-    }
-    // A terminal gives a line at a time, so none waits in the stream's buffer.
-    std::string line;
-    if (std::getline(std::cin, line)) {
-      if (line.find_first_not_of(" \t") != std::string::npos) return line;
-    } else if (interrupted()) {  // while the line was read
-      std::cin.clear();
-      std::clearerr(stdin);
-    } else {
-      return std::nullopt;
-    }
-  }
-}
-
-int chat(Model& model, const RunOptions& o) {
-  SamplingParams params = o.sampling.over(model.default_sampling());
-  OrderedJson messages = first_messages(o);
-  while (const std::optional<std::string> line = ask()) {
-    messages.push_back({{"role", "user"}, {"content", *line}});
-    try {
-      const OutputEvent said =
-          answer(model, {.prompt = encode_messages(model, messages), .sampling = params}, true);
-      messages.push_back({{"role", "assistant"}, {"content", said.text}});
-    } catch (const Error& e) {
-      if (e.code() != ErrorCode::kRequest) throw;
-      messages.erase(messages.size() - 1);
-      std::fprintf(stderr, "error: %s\n", e.message().c_str());
-    }
-    clear_interrupt();
-  }
-  std::fputs("\n", stderr);
-  model.background_check().wait(throw_if_interrupted);
-  return 0;
-}
-
 int run_once(Model& model, const RunOptions& o, const std::string& text) {
   Request request{.prompt = {}, .sampling = o.sampling.over(model.default_sampling())};
   const std::uint64_t seed = *request.sampling.seed;
   if (o.chat) {
-    OrderedJson messages = first_messages(o);
+    OrderedJson messages = first_messages(o.system);
     messages.push_back({{"role", "user"}, {"content", text}});
     request.prompt = encode_messages(model, messages);
   } else {
@@ -137,7 +67,9 @@ int run(const RunOptions& o) {
   // One answer at a time: the memory of a long context is paid for as it grows.
   const auto model =
       open_model(o.model, 1, [](OpenOptions& options) { options.memory_present = false; });
-  return chats ? chat(*model, o) : run_once(*model, o, text);
+  if (!chats) return run_once(*model, o, text);
+  chat(*model, o.sampling.over(model->default_sampling()), o.system);
+  return 0;
 }
 
 }  // namespace

@@ -14,13 +14,13 @@ namespace ingot::cli {
 namespace {
 
 constexpr int kInterruptedExit = 130;  // as in the table of base/error.cpp
-volatile std::sig_atomic_t pending = 0;
+volatile std::sig_atomic_t pending = 0, staying = 0;
 // The handler writes to the one end, whoever waits for input watches the other: a signal just
 // before a read, or on another thread, would not end the read.
 int told = -1, telling = -1;
 
 void on_interrupt(int signal) {
-  if (pending != 0) ::_exit(kInterruptedExit);
+  if (pending != 0 && staying == 0) ::_exit(kInterruptedExit);
   pending = signal;
   const int error = errno;
   if (::write(telling, "", 1) < 0) errno = error;  // full: told already
@@ -47,6 +47,10 @@ void catch_termination() {
 
 bool interrupted() {
   return pending != 0;
+}
+
+void stay_when_interrupted() {
+  staying = 1;
 }
 
 bool wait_for_input() {

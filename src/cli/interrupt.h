@@ -8,6 +8,8 @@ void catch_interrupts();
 // SIGTERM too counts as Ctrl-C from now on: for work that keeps what is finished.
 void catch_termination();
 bool interrupted();
+// From now on a second Ctrl-C is as good as the first: a chat is not lost by one too many.
+void stay_when_interrupted();
 // A chat goes on after its answer was stopped.
 void clear_interrupt();
 // Waits until standard input can be read, or has ended. False when Ctrl-C comes first.

@@ -52,6 +52,11 @@ class Terminal {
   void type(const std::string& text) {
     EXPECT_EQ(::write(master_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
+  // As Ctrl-C does, but what is shown is not flushed.
+  void interrupt() {
+    ::usleep(1000);
+    ::kill(child_, SIGINT);
+  }
   // What is shown from the last call on, up to and with `text`. Fails the test when that does not
   // come.
   std::string until(const std::string& text) {
@@ -70,6 +75,13 @@ class Terminal {
     std::string out = shown_.substr(0, size);
     shown_.erase(0, size);
     return out;
+  }
+  // Waits until nothing more is shown, and forgets it.
+  void settle() {
+    char buffer[4096];
+    for (pollfd wait{master_, POLLIN, 0}; ::poll(&wait, 1, 300) > 0;)
+      if (::read(master_, buffer, sizeof buffer) <= 0) break;
+    shown_.clear();
   }
   int exit_code() {
     int status = 0;
@@ -113,6 +125,48 @@ TEST(ChatTest, TurnsHaveAHistory) {
   EXPECT_EQ(terminal.exit_code(), 0);
 }
 
+// A context of 64 tokens, a letter of this message is one.
+TEST(ChatTest, OldTurnsLeaveAFullContext) {
+  test::EditedCheckpoint c(fs::path(INGOT_FIXTURES) / "models" / "llama");
+  test::write_text(c.file("chat_template.jinja"),
+                   "{% if messages[-1].content == 'show' %}{{ raise_exception(messages | length ~ "
+                   "': ' ~ messages[0].content ~ messages[1].content) }}{% endif %}"
+                   "{% for m in messages %}{{ m.content if m.role != 'assistant' }}{% endfor %}");
+  const WorkFolder work;
+  Terminal terminal({"run", c.save(), "--max-tokens", "4", "--ignore-eos", "--system", "S"},
+                    work / "cache");
+  const auto say = [&](const std::string& text) {
+    terminal.until("> ");
+    terminal.type(text + "\n");
+    terminal.until(text + "\r\n");  // its echo
+  };
+  say(std::string(30, 'a'));
+  say(std::string(20, 'b'));
+  say(std::string(25, 'c'));  // 76 letters: the first turn has to go
+  terminal.until("(the context of 64 tokens is full: the oldest turn is left out)");
+  say("show");
+  terminal.until("error: 6: S" + std::string(20, 'b'));
+  say(std::string(64, 'd'));
+  terminal.until("error: [chat.message] takes 65 tokens");
+  say("show");  // nothing was lost, and nothing kept
+  terminal.until("error: 6: S" + std::string(20, 'b'));
+  say(std::string(60, 'e'));
+  terminal.until("the oldest 2 turns are left out");
+  terminal.until("(the answer is cut: the context of 64 tokens is full)");
+  terminal.until("> ");
+  terminal.type(std::string(1, kCtrlD));
+  EXPECT_EQ(terminal.exit_code(), 0);
+}
+
+TEST(ChatTest, AModelWithoutATemplateIsRefusedBeforeAnybodyTypes) {
+  test::EditedCheckpoint c(fs::path(INGOT_FIXTURES) / "models" / "llama");
+  test::write_text(c.file("tokenizer_config.json"), "{}");
+  const WorkFolder work;
+  Terminal terminal({"run", c.save()}, work / "cache");
+  EXPECT_THAT(terminal.until("has no chat template"), testing::Not(HasSubstr("> ")));
+  EXPECT_EQ(terminal.exit_code(), 3);
+}
+
 TEST(ChatTest, CtrlCStopsTheAnswerOnly) {
   const char* cache = std::getenv("INGOT_CACHE");
   const fs::path root =
@@ -129,7 +183,9 @@ TEST(ChatTest, CtrlCStopsTheAnswerOnly) {
     terminal.until("million.\r\n");
     terminal.until(" ");  // the answer has begun
     terminal.type(std::string(1, kCtrlC));
+    for (int impatient = 0; impatient < 5; ++impatient) terminal.interrupt();
     EXPECT_LT(terminal.until("\r\n> ").size(), 20000U);
+    terminal.settle();  // those that came after the end say how to leave
   }
   terminal.type(std::string(1, kCtrlD));
   EXPECT_EQ(terminal.exit_code(), 0);
