@@ -16,6 +16,7 @@ namespace ingot::cli {
 namespace {
 
 constexpr std::int64_t kDefaultBatch = 8;  // of an engine, see BuildOptions
+constexpr std::int64_t kMaxRepeats = 1000000000;
 
 struct BenchOptions {
   ModelOptions model;
@@ -246,15 +247,6 @@ void check_context(const BenchOptions& o, std::int64_t max_seq) {
 }
 
 int bench(BenchOptions& o) {
-  const auto at_least = [](std::int64_t value, std::int64_t low, const char* option) {
-    if (value < low)
-      fail(ErrorCode::kUsage, "[usage] {} {}: wanted {} or more", option, value, low);
-  };
-  at_least(o.prefill, 0, "--prefill");
-  at_least(o.decode, 0, "--decode");
-  at_least(o.batch, 1, "--batch");
-  at_least(o.repeat, 1, "--repeat");
-  if (o.context) at_least(*o.context, 1, "--context");
   if (o.prefill == 0 && o.decode == 0) fail(ErrorCode::kUsage, "[usage] nothing to measure");
   if (o.decode > 0 && !o.context && o.prefill == 0)
     fail(ErrorCode::kUsage, "[usage] --prefill 0 needs --context");
@@ -290,11 +282,12 @@ void declare_bench(Command& command) {
       "names the format its weights are made in: bf16, int8, int4, q8_0, q4_0, q4_1 ...",
       "ingot bench llama-1b/config.json --random-weights --quant q4_0 --prefill 512 --decode 64");
   o->model.declare(command);
-  command.option("--prefill", o->prefill, "tokens of a prompt; 0: not measured");
-  command.option("--decode", o->decode, "steps; 0: not measured");
-  command.option("--batch", o->batch, "sequences at once");
-  command.option("--context", o->context, "tokens before the steps (default: --prefill)");
-  command.option("--repeat", o->repeat, "times everything is measured");
+  command.option("--prefill", o->prefill, {0, kMaxCount}, "tokens of a prompt; 0: not measured");
+  command.option("--decode", o->decode, {0, kMaxCount}, "steps; 0: not measured");
+  command.option("--batch", o->batch, {1, kMaxBatch}, "sequences at once");
+  command.option("--context", o->context, {1, kMaxCount},
+                 "tokens before the steps (default: --prefill)");
+  command.option("--repeat", o->repeat, {1, kMaxRepeats}, "times everything is measured");
   command.flag("--random-weights", o->random_weights, "make the weights up");
   command.flag("--json", o->json,
                "one object: prefill_tokens_per_s, decode_tokens_per_s, first_token_s, step_ms, "

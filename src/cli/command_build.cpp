@@ -27,6 +27,7 @@ struct BuildCommand {
 
 int build(BuildCommand& o) {
   if (o.out.empty() && !o.dry_run) fail(ErrorCode::kUsage, "[usage] give -o FILE or --dry-run");
+  refuse_standard_output(o.out);
   if (o.target && o.model.device != "auto")
     fail(ErrorCode::kUsage, "[usage] give either --target or --device");
   if (!o.compute.empty())
@@ -35,8 +36,7 @@ int build(BuildCommand& o) {
     fail(ErrorCode::kUsage, "[build] {} is an engine already; `ingot plan` prints its memory table",
          o.model.model);
   OpenOptions options = o.model.open_options();
-  if (o.workers)
-    options.build.workers = static_cast<int>(in_range(*o.workers, 1, kMaxThreads, "--workers"));
+  if (o.workers) options.build.workers = static_cast<int>(*o.workers);
   const DeviceThreads threads{.run = options.threads, .pack = options.build.workers};
   const auto device =
       o.target ? open_target(*o.target, threads) : open_device(options.device, threads);
@@ -75,7 +75,7 @@ void declare_build(Command& command) {
   o->model.declare(command);
   command.option("-o,--out", o->out, "the engine file");
   command.option("--target", o->target, "cpu or an architecture such as sm_90a, here or not");
-  command.option("--workers", o->workers,
+  command.option("--workers", o->workers, {1, kMaxThreads},
                  "threads that convert and pack weights (default: --threads)");
   command.choice("--compute", o->compute, {"native", "f32"},
                  "arithmetic: the device's own (default), or float32");

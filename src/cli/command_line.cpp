@@ -47,22 +47,27 @@ void optional_option(CLI::App& app, const std::string& names, std::optional<T>& 
   app.add_option_function<T>(names, [&to](const T& value) { to = value; }, help);
 }
 
-// A whole number within T, to the letter: not rounded, wrapped or cut to what fits.
+// A whole number, to the letter: not rounded, wrapped or cut to what fits.
 template <typename T>
-T whole_number(const std::string& option, const std::string& text) {
+T whole_number(const std::string& option, const std::string& text, T low, T high) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
-    fail(ErrorCode::kUsage, "[usage] {} {}: wanted a whole number, {} to {}", option, text,
-         std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
+  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high)
+    fail(ErrorCode::kUsage, "[usage] {} {}: wanted a whole number, {} to {}", option, text, low,
+         high);
   return value;
 }
 
 template <typename T, typename To>
-void number_option(CLI::App& app, const std::string& names, To& to, const std::string& help) {
+void number_option(CLI::App& app, const std::string& names, To& to, T low, T high,
+                   const std::string& help) {
   const std::string name = names.substr(names.rfind(',') + 1);
   app.add_option_function<std::string>(
-         names, [&to, name](const std::string& text) { to = whole_number<T>(name, text); }, help)
+         names,
+         [&to, name, low, high](const std::string& text) {
+           to = whole_number<T>(name, text, low, high);
+         },
+         help)
       ->type_name(std::is_unsigned_v<T> ? "UINT" : "INT");
 }
 
@@ -91,8 +96,10 @@ void Command::option(const std::string& names, std::string& to, const std::strin
   app_.add_option(names, to, help)->required(required);
 }
 
-void Command::option(const std::string& names, std::int64_t& to, const std::string& help) {
-  number_option<std::int64_t>(app_, names, to, help);
+void Command::option(const std::string& names, std::int64_t& to, IntRange range,
+                     const std::string& help) {
+  number_option<std::int64_t>(app_, names, to, range.low, range.high,
+                              fmt::format("{} (default: {})", help, to));
 }
 
 void Command::option(const std::string& names, std::optional<std::string>& to,
@@ -100,14 +107,14 @@ void Command::option(const std::string& names, std::optional<std::string>& to,
   optional_option(app_, names, to, help);
 }
 
-void Command::option(const std::string& names, std::optional<std::int64_t>& to,
+void Command::option(const std::string& names, std::optional<std::int64_t>& to, IntRange range,
                      const std::string& help) {
-  number_option<std::int64_t>(app_, names, to, help);
+  number_option<std::int64_t>(app_, names, to, range.low, range.high, help);
 }
 
 void Command::option(const std::string& names, std::optional<std::uint64_t>& to,
                      const std::string& help) {
-  number_option<std::uint64_t>(app_, names, to, help);
+  number_option<std::uint64_t>(app_, names, to, 0, std::numeric_limits<std::uint64_t>::max(), help);
 }
 
 void Command::option(const std::string& names, std::optional<double>& to, const std::string& help) {
@@ -153,7 +160,14 @@ int run_command_line(int argc, char** argv) {
     return code;
   } catch (const CLI::ParseError& e) {
     const auto named = app.get_subcommands();
-    fail(ErrorCode::kUsage, "[usage] {}; see `ingot {}--help`", one_line(e.what()),
+    std::string what = one_line(e.what());
+    const std::vector<std::string> rest = app.remaining(true);
+    // The parser names them from the last to the first, and not at all where a command is missing.
+    if (!rest.empty() && (named.empty() || dynamic_cast<const CLI::ExtrasError*>(&e))) {
+      what = "not expected:";
+      for (const std::string& word : rest) what += " " + word;
+    }
+    fail(ErrorCode::kUsage, "[usage] {}; see `ingot {}--help`", what,
          named.empty() ? "" : named.front()->get_name() + " ");
   }
   return chosen();

@@ -13,6 +13,11 @@ class App;
 
 namespace ingot::cli {
 
+// What an option takes, the ends included.
+struct IntRange {
+  std::int64_t low, high;
+};
+
 // One command while it is declared: its options, each with the variable that takes the value
 // (which keeps its value when the option is absent, and lives until the action has run). Keeps
 // the parser's header, slow to compile, out of the commands.
@@ -26,9 +31,11 @@ class Command {
   void flag(const std::string& names, bool& to, const std::string& help);
   void option(const std::string& names, std::string& to, const std::string& help,
               bool required = false);
-  void option(const std::string& names, std::int64_t& to, const std::string& help);
+  // The help names the default, which is what `to` holds.
+  void option(const std::string& names, std::int64_t& to, IntRange range, const std::string& help);
   void option(const std::string& names, std::optional<std::string>& to, const std::string& help);
-  void option(const std::string& names, std::optional<std::int64_t>& to, const std::string& help);
+  void option(const std::string& names, std::optional<std::int64_t>& to, IntRange range,
+              const std::string& help);
   void option(const std::string& names, std::optional<std::uint64_t>& to, const std::string& help);
   void option(const std::string& names, std::optional<double>& to, const std::string& help);
   // May be given again and again.

@@ -23,6 +23,7 @@ struct LogitsOptions {
 };
 
 int run_logits(LogitsOptions& o) {
+  refuse_standard_output(o.out);
   if (o.tokens.has_value() == o.tokens_file.has_value())
     fail(ErrorCode::kUsage, "[usage] give either --tokens or --tokens-file");
   std::vector<std::filesystem::path> inputs = model_files(o.model.model);
@@ -32,12 +33,15 @@ int run_logits(LogitsOptions& o) {
                                             ? parse_ids(*o.tokens, "--tokens")
                                             : parse_ids(read_file(*o.tokens_file), *o.tokens_file);
   if (ids.empty()) fail(ErrorCode::kUsage, "[usage] no tokens");
+  const auto count = static_cast<std::int64_t>(ids.size());
+  if (o.steps >= count)
+    fail(ErrorCode::kUsage, "[usage] --steps {}: wanted 0 to {}, the tokens less one", o.steps,
+         count - 1);
   if (!o.compute.empty())
     o.model.mode = o.compute == "f32" ? ComputeMode::kF32 : ComputeMode::kNative;
   const auto model = open_model(o.model);
 
   Progress progress;
-  const auto count = static_cast<std::int64_t>(ids.size());
   NpyRows rows(o.out, count, model->info().vocab);
   model->score(
       ids, o.steps, [&](std::int64_t first, std::int64_t part, std::span<const float> logits) {
@@ -60,7 +64,8 @@ void declare_logits(Command& command) {
   command.option("--tokens-file", o->tokens_file, "file of ids, between commas or white space");
   command.choice("--compute", o->compute, {"native", "f32"},
                  "arithmetic: the device's own (default), or float32");
-  command.option("--steps", o->steps, "the last N tokens go one at a time through the KV cache");
+  command.option("--steps", o->steps, {0, kMaxCount},
+                 "the last N tokens go one at a time through the KV cache");
   command.option("-o,--out", o->out, "the .npy file; row i predicts token i + 1", true);
   command.action([o] { return run_logits(*o); });
 }

@@ -103,8 +103,10 @@ void declare_perplexity(Command& command) {
                    "ingot perplexity smollm2.gguf book.txt --window 1024 --stride 512");
   o->model.declare(command);
   command.positional("FILE", o->file, "a text file");
-  command.option("--window", o->window, "tokens seen at once (default: 2048 or the context)");
-  command.option("--stride", o->stride, "tokens from window to window (default: half a window)");
+  command.option("--window", o->window, {2, kMaxCount},
+                 "tokens seen at once (default: 2048 or the context)");
+  command.option("--stride", o->stride, {1, kMaxCount},
+                 "tokens from window to window (default: half a window)");
   command.choice("--compute", o->compute, {"native", "f32"},
                  "arithmetic: the device's own (default), or float32");
   command.flag("--json", o->json, "one object: perplexity, mean_nll, tokens, window, stride");

@@ -28,6 +28,18 @@ OrderedJson read_array(const std::string& path, const char* key) {
   return json;
 }
 
+// Part of the command line, so what is wrong with it is a matter of usage.
+OrderedJson read_variables(const std::string& text) {
+  OrderedJson variables;
+  try {
+    variables = parse_ordered_json(text, "--variables");
+  } catch (const Error& e) {
+    fail(ErrorCode::kUsage, "{}", e.message());
+  }
+  if (!variables.is_object()) fail(ErrorCode::kUsage, "[usage] --variables: wanted a JSON object");
+  return variables;
+}
+
 int render(const RenderOptions& o) {
   const OrderedJson messages = read_array(o.messages, "messages");
   OrderedJson tools, variables;
@@ -39,9 +51,7 @@ int render(const RenderOptions& o) {
     input.tools = &tools;
   }
   if (o.variables) {
-    variables = parse_ordered_json(*o.variables, "--variables");
-    if (!variables.is_object())
-      fail(ErrorCode::kUsage, "[usage] --variables: wanted a JSON object");
+    variables = read_variables(*o.variables);
     input.variables = &variables;
   }
   ModelText model = ModelText::open(o.model);
@@ -58,7 +68,10 @@ int render(const RenderOptions& o) {
 void declare_render(Command& command) {
   auto o = std::make_shared<RenderOptions>();
   command.describe("The text that the chat template makes of messages, to the byte.",
-                   "ingot render smollm2.gguf messages.json --tools tools.json");
+                   "ingot render smollm2.gguf messages.json --tools tools.json\n"
+                   "messages.json:\n"
+                   "  [{\"role\": \"system\", \"content\": \"Be brief.\"},\n"
+                   "   {\"role\": \"user\", \"content\": \"Name three fruits.\"}]");
   command.positional("MODEL", o->model, "folder, .gguf, .ingot or hub name org/name");
   command.positional("MESSAGES", o->messages,
                      "JSON file: an array of messages, or an object with `messages`");

@@ -15,8 +15,6 @@ namespace ingot::cli {
 
 namespace {
 
-constexpr std::int64_t kMaxCount = std::int64_t{1} << 24;
-
 double finite(double value, const char* option) {
   if (!std::isfinite(value)) fail(ErrorCode::kUsage, "[usage] {}: not a finite number", option);
   return value;
@@ -42,22 +40,26 @@ void check_engine(const ModelOptions& o, const EngineInfo& info, const Plan& pla
 
 }  // namespace
 
-std::int64_t in_range(std::int64_t value, std::int64_t low, std::int64_t high, const char* option) {
-  if (value < low || value > high)
-    fail(ErrorCode::kUsage, "[usage] {} {}: wanted {} to {}", option, value, low, high);
-  return value;
+void refuse_standard_output(const std::string& out) {
+  if (out == "-")
+    fail(ErrorCode::kUsage,
+         "[usage] -o -: what is written is binary, and standard output is for text; give the name "
+         "of a file");
 }
 
 void ModelOptions::declare(Command& c) {
   c.positional("MODEL", model, "folder, .gguf, .ingot or hub name org/name");
   c.option("--device", device, "auto, cpu, cuda or cuda:N (default: auto)");
-  c.option("--threads", threads, "CPU threads (default: all this process may use)");
+  c.option("--threads", threads, {1, kMaxThreads},
+           "CPU threads (default: all this process may use)");
   c.option("--memory", memory, "hard cap on everything, as 4G or 512M (default: what is free)");
   c.option("--quant", quant,
            "weight format for float weights: none, int8, int4, fp8, q8_0, q4_0 ...");
-  c.option("--kv-cache", kv_cache, "auto, bf16, int8 or fp8");
-  c.option("--max-batch", max_batch, "sequences of a step (default: 8)");
-  c.option("--max-seq", max_seq, "longest sequence, prompt and answer (default: the model's)");
+  c.option("--kv-cache", kv_cache,
+           "auto, bf16, int8 or fp8; the CPU takes auto and bf16 (default: auto)");
+  c.option("--max-batch", max_batch, {1, kMaxBatch}, "sequences of a step (default: 8)");
+  c.option("--max-seq", max_seq, {1, kMaxCount},
+           "longest sequence, prompt and answer (default: the model's)");
   c.choice(
       "--deterministic", deterministic, {"on", "strict", "off"},
       "same bits alone and in any batch; strict: also in a chat's next turn; off: speed first\n"
@@ -68,13 +70,13 @@ void ModelOptions::declare(Command& c) {
 OpenOptions ModelOptions::open_options() const {
   OpenOptions o;
   o.device = device;
-  if (threads) o.threads = static_cast<int>(in_range(*threads, 1, kMaxThreads, "--threads"));
+  if (threads) o.threads = static_cast<int>(*threads);
   o.build.workers = o.threads;
   if (memory) o.memory = parse_size(*memory, "--memory");
   if (quant) o.build.quant = *quant;
   if (kv_cache) o.build.kv_cache = *kv_cache;
-  if (max_batch) o.build.max_batch = in_range(*max_batch, 1, kMaxCount, "--max-batch");
-  if (max_seq) o.build.max_seq = in_range(*max_seq, 1, kMaxCount, "--max-seq");
+  if (max_batch) o.build.max_batch = *max_batch;
+  if (max_seq) o.build.max_seq = *max_seq;
   if (mode) o.build.mode = *mode;
   o.build.skip_passes = skip_passes;
   return o;
@@ -101,25 +103,36 @@ std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequ
 }
 
 void SamplingOptions::declare(Command& c) {
-  c.option("--max-tokens", max_tokens, "tokens of the answer (default: as many as fit)");
-  c.option("--min-tokens", min_tokens, "no end before so many tokens");
-  c.option("--temperature", temperature, "0: always the likeliest token");
-  c.option("--top-k", top_k, "draw from the K likeliest; 0: all");
-  c.option("--top-p", top_p, "smallest set whose probabilities reach P");
-  c.option("--min-p", min_p, "drop what is less likely than P times the likeliest");
-  c.option("--repetition-penalty", repetition_penalty, "above 1: tokens seen become unlikelier");
-  c.option("--presence-penalty", presence_penalty, "subtracted once from tokens of the answer");
-  c.option("--frequency-penalty", frequency_penalty, "subtracted for each time of a token");
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
+  const auto of_model = [](const std::string& help, const std::string& otherwise) {
+    return fmt::format("{}\n(default: generation_config.json's, else {})", help, otherwise);
+  };
+  // What a model that has no such file, or nothing of sampling in it, is given instead.
+  const auto unsaid = [](double silent) {
+    return fmt::format("1; {} where nothing is said of sampling, as in a GGUF file", silent);
+  };
+  c.option("--max-tokens", max_tokens, {1, kMax}, "tokens of the answer (default: as many as fit)");
+  c.option("--min-tokens", min_tokens, {0, kMax}, "no end before so many tokens (default: 0)");
+  c.option("--temperature", temperature,
+           of_model("0: always the likeliest token", unsaid(kUnsaidTemperature)));
+  c.option("--top-k", top_k, {0, kMax}, of_model("draw from the K likeliest; 0: all", "0"));
+  c.option("--top-p", top_p,
+           of_model("smallest set whose probabilities reach P", unsaid(kUnsaidTopP)));
+  c.option("--min-p", min_p, of_model("drop what is less likely than P times the likeliest", "0"));
+  c.option("--repetition-penalty", repetition_penalty,
+           of_model("above 1: tokens seen become unlikelier", "1"));
+  c.option("--presence-penalty", presence_penalty,
+           "subtracted once from tokens of the answer (default: 0)");
+  c.option("--frequency-penalty", frequency_penalty,
+           "subtracted for each time of a token (default: 0)");
   c.option("--seed", seed, "same seed, same answer (default: random)");
   c.option("--stop", stop, "text that ends the answer; may be repeated");
   c.flag("--ignore-eos", ignore_eos, "go on after the end token");
 }
 
 SamplingParams SamplingOptions::over(SamplingParams p) const {
-  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
-  const auto count = [](const std::optional<std::int64_t>& value, std::int64_t low,
-                        const char* option, auto& to) {
-    if (value) to = static_cast<std::int32_t>(in_range(*value, low, kMax, option));
+  const auto count = [](const std::optional<std::int64_t>& value, std::int32_t& to) {
+    if (value) to = static_cast<std::int32_t>(*value);
   };
   const auto number = [](const std::optional<double>& value, const char* option, double& to) {
     if (value) to = finite(*value, option);
@@ -130,9 +143,9 @@ SamplingParams SamplingOptions::over(SamplingParams p) const {
   number(repetition_penalty, "--repetition-penalty", p.repetition_penalty);
   number(presence_penalty, "--presence-penalty", p.presence_penalty);
   number(frequency_penalty, "--frequency-penalty", p.frequency_penalty);
-  count(top_k, 0, "--top-k", p.top_k);
-  count(max_tokens, 1, "--max-tokens", p.max_tokens);
-  count(min_tokens, 0, "--min-tokens", p.min_tokens);
+  count(top_k, p.top_k);
+  count(max_tokens, p.max_tokens);
+  count(min_tokens, p.min_tokens);
   p.seed = seed ? *seed : (std::uint64_t{std::random_device{}()} << 21) ^ std::random_device{}();
   p.stop = stop;
   p.ignore_eos = ignore_eos;
@@ -165,9 +178,10 @@ std::uint64_t parse_size(std::string_view text, std::string_view option) {
 }
 
 std::vector<std::int32_t> parse_ids(std::string_view text, std::string_view where) {
-  constexpr std::string_view kBetween = ", \t\r\n";
+  constexpr std::string_view kSpace = " \t\r\n", kBetween = ", \t\r\n";
   std::vector<std::int32_t> ids;
-  for (std::size_t at = text.find_first_not_of(kBetween); at != std::string_view::npos;) {
+  std::size_t at = std::min(text.find_first_not_of(kSpace), text.size());
+  while (at < text.size()) {
     const std::size_t end = std::min(text.find_first_of(kBetween, at), text.size());
     const std::string_view word = text.substr(at, end - at);
     std::int32_t id = -1;
@@ -175,7 +189,11 @@ std::vector<std::int32_t> parse_ids(std::string_view text, std::string_view wher
     if (error != std::errc() || stop != word.data() + word.size() || id < 0)
       fail(ErrorCode::kUsage, "[usage] {}: `{}` is no token id", where, word.substr(0, 40));
     ids.push_back(id);
-    at = text.find_first_not_of(kBetween, end);
+    at = std::min(text.find_first_not_of(kSpace, end), text.size());
+    if (at == text.size() || text[at] != ',') continue;
+    at = std::min(text.find_first_not_of(kSpace, at + 1), text.size());
+    if (at == text.size())
+      fail(ErrorCode::kUsage, "[usage] {}: no token id behind the last comma", where);
   }
   return ids;
 }

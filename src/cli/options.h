@@ -16,9 +16,11 @@
 namespace ingot::cli {
 
 inline constexpr std::int64_t kMaxThreads = 1024;
+inline constexpr std::int64_t kMaxBatch = 4096;                   // as of BuildOptions
+inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 24;  // of tokens
 
-// The value; throws Error{kUsage} naming the option unless it is low to high.
-std::int64_t in_range(std::int64_t value, std::int64_t low, std::int64_t high, const char* option);
+// Standard output is for text: `-` as the name of a binary file is Error{kUsage}.
+void refuse_standard_output(const std::string& out);
 
 // What every command that opens a model takes.
 struct ModelOptions {
@@ -66,7 +68,7 @@ struct SamplingOptions {
 
 // "512M", "1.5GiB", "4096": bytes; units are powers of 1024. Throws Error{kUsage}.
 std::uint64_t parse_size(std::string_view text, std::string_view option);
-// Ids separated by commas or white space. Throws Error{kUsage} naming the first that is none.
+// Ids separated by white space or by one comma. Throws Error{kUsage} naming the first that is none.
 std::vector<std::int32_t> parse_ids(std::string_view text, std::string_view where);
 
 }  // namespace ingot::cli

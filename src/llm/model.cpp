@@ -23,11 +23,6 @@ namespace {
 // The process itself: code, heap, page tables, tokenizer.
 constexpr std::uint64_t kProcessBytes = std::uint64_t{40} << 20;
 
-// Sampling for checkpoints that say nothing of it (GGUF files seldom do): the raw distribution of a
-// small model wanders, the largest logit repeats itself.
-constexpr double kUnsaidTemperature = 0.7;
-constexpr double kUnsaidTopP = 0.9;
-
 CodeStore read_code(const EngineFile& file) {
   CodeStore code;
   for (const EngineBlob& blob : file.blobs()) {

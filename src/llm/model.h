@@ -25,6 +25,11 @@
 
 namespace ingot {
 
+// Sampling for checkpoints that say nothing of it (GGUF files never do): the raw distribution of a
+// small model wanders, the largest logit repeats itself.
+inline constexpr double kUnsaidTemperature = 0.7;
+inline constexpr double kUnsaidTopP = 0.9;
+
 // What no model takes among these values, starting with the field's name; "" when all is well.
 std::string wrong_sampling(const SamplingParams& params);
 
@@ -56,7 +61,7 @@ class Model {
   const ChatTemplate& chat_template();
 
   // generation_config.json's values over Ingot's own; greedy where the file says do_sample: false.
-  // Temperature 0.7 and top_p 0.9 where the checkpoint says nothing.
+  // kUnsaidTemperature and kUnsaidTopP where the checkpoint says nothing.
   SamplingParams default_sampling() const;
   // Ids of a plain prompt, with what the tokenizer puts before it.
   std::vector<std::int32_t> encode_prompt(std::string_view text) const;

@@ -53,7 +53,8 @@ std::string plain_name(std::string name) {
 
 bool is_engine(const std::string& model) {
   std::error_code error;
-  return fs::is_regular_file(model, error) && EngineFile::is_engine(model);
+  if (!fs::is_regular_file(model, error)) return false;
+  return fs::path(model).extension() == ".ingot" || EngineFile::is_engine(model);
 }
 
 fs::path cache_folder() {

@@ -9,7 +9,7 @@
 
 namespace ingot {
 
-// Whether MODEL is a file that begins as an engine does.
+// Whether MODEL is a file that begins as an engine does, or is named as one (.ingot).
 bool is_engine(const std::string& model);
 
 // The engine for MODEL on `device`: MODEL itself when it is one, otherwise the cached engine of the

@@ -40,8 +40,11 @@ std::uint64_t header_checksum(const Header& h) {
 Header read_header(const MappedFile& file) {
   Header header;
   const std::string name = file.path().string();
-  if (file.size() < sizeof header ||
-      std::memcmp(file.bytes().data(), kMagic.data(), kMagic.size()) != 0)
+  if (file.size() < sizeof header)
+    fail(ErrorCode::kBadInput,
+         "[engine.header] {}: torn: {} bytes, which is not even a header; build or copy it again",
+         name, file.size());
+  if (std::memcmp(file.bytes().data(), kMagic.data(), kMagic.size()) != 0)
     fail(ErrorCode::kBadInput, "[engine.header] {}: not an Ingot engine", name);
   std::memcpy(&header, file.bytes().data(), sizeof header);
   // First: another format may keep its checksum elsewhere.

@@ -86,8 +86,52 @@ TEST_F(CommandsTest, WrongUsageIsExitCodeTwo) {
   bad(2, {"logits", kModel, "--tokens", "1", "--tokens-file", "f", "-o", work_ / "x.npy"});
   bad(2, {"logits", kModel, "-o", work_ / "x.npy"});
   bad(2, {"build", kModel});
+  for (const char* steps : {"2", "5", "-1"})
+    bad(2, {"logits", kModel, "--tokens", "1,2", "--steps", steps, "-o", work_ / "x.npy"});
+  for (const char* ids : {"1,2,,3", ",1", "1,", "1, ,2", ","})
+    bad(2, {"logits", kModel, "--tokens", ids, "-o", work_ / "x.npy"});
+  for (const std::vector<std::string>& binary : std::vector<std::vector<std::string>>{
+           {"build", kModel, "-o", "-"}, {"logits", kModel, "--tokens", "1", "-o", "-"}})
+    EXPECT_THAT(bad(2, binary), HasSubstr("binary"));
+  const std::string messages = work_.write("m.json", R"([{"role":"user","content":"Hi"}])");
+  for (const char* variables : {"{", "[1]", "", "7"})
+    EXPECT_THAT(bad(2, {"render", kModel, messages, "--variables", variables}),
+                HasSubstr("--variables"));
+  fs::remove(messages);
   bad(2, {"bench", kModel, "--prefill", "0", "--decode", "0"});
   EXPECT_EQ(files(), std::vector<std::string>());
+}
+
+// An option's own range, and the words that were not understood in the order in which they stood.
+TEST_F(CommandsTest, WrongUsageIsToldInFull) {
+  EXPECT_THAT(bad(2, {"run", kModel, "--max-tokens", "99999999999999999999999"}),
+              HasSubstr("--max-tokens 99999999999999999999999: wanted a whole number, 1 to "
+                        "2147483647"));
+  EXPECT_THAT(bad(2, {"run", kModel, "--threads", "0"}), HasSubstr("1 to 1024"));
+  EXPECT_THAT(bad(2, {"bench", "offline", kModel, "more"}),
+              HasSubstr("not expected: " + kModel + " more"));
+  EXPECT_THAT(bad(2, {"no_such_command", "more"}), HasSubstr("no_such_command more"));
+  EXPECT_THAT(bad(4, {"run", kModel, "-p", "a", "--memory", "1K"}), HasSubstr("cap is 1.0 KiB"));
+}
+
+// Defaults are told where they are not the obvious ones.
+TEST_F(CommandsTest, HelpNamesDefaults) {
+  const std::string bench = good({"bench", "--help"});
+  for (const char* value : {"512", "64", "1", "5"})
+    EXPECT_THAT(bench, HasSubstr(std::string("(default: ") + value + ")"));
+  const std::string run = good({"run", "--help"});
+  for (const char* part : {"generation_config.json", "0.7", "0.9", "the CPU takes"})
+    EXPECT_THAT(run, HasSubstr(part));
+  const std::string batch = good({"batch", "--help"});
+  const std::size_t at = batch.find("  {\"id\": 1");  // the sample is a line that it takes
+  ASSERT_NE(at, std::string::npos);
+  const std::string line = batch.substr(at, batch.find('\n', at) - at);
+  good({"batch", kModel, "-i", work_.write("in.jsonl", line), "-o", work_ / "out.jsonl"});
+  const std::string render = good({"render", "--help"});
+  const std::size_t from = render.find("  [{\"role\"");
+  ASSERT_NE(from, std::string::npos);
+  EXPECT_THAT(good({"render", kModel, work_.write("m.json", render.substr(from))}),
+              HasSubstr("Name three fruits."));
 }
 
 TEST_F(CommandsTest, RunAnswersInTextAndInJson) {
@@ -328,6 +372,9 @@ TEST_F(CommandsTest, DamagedEnginesAreRefused) {
   const std::string whole = read_file(path);
   const std::string torn = work_.write("torn.ingot", whole.substr(0, whole.size() / 2));
   EXPECT_THAT(bad(3, {"run", torn, "-p", "a"}), HasSubstr("torn.ingot"));
+  for (const std::string& start : {std::string(), std::string("I"), whole.substr(0, 40)})
+    for (const char* command : {"plan", "inspect", "run"})
+      EXPECT_THAT(bad(3, {command, work_.write("short.ingot", start)}), HasSubstr("torn"));
   for (const std::size_t at : {std::size_t{20}, whole.size() - 10}) {  // header, tables
     std::string flipped = whole;
     flipped[at] = static_cast<char>(flipped[at] ^ 1);
@@ -403,6 +450,10 @@ TEST_F(CommandsTest, AnOutputThatIsAnInputIsRefused) {
 TEST_F(CommandsTest, WhatTheSystemRefusesIsExitCodeSix) {
   EXPECT_THAT(bad(6, {"run", work_ / "nowhere", "-p", "a"}), HasSubstr("nowhere"));
   bad(6, {"perplexity", kModel, work_ / "nowhere"});
+  const std::string lines = work_.write("in.jsonl", R"({"prompt":"a","max_tokens":1})");
+  EXPECT_THAT(bad(6, {"batch", kModel, "-i", lines, "-o", work_ / "no_folder" / "o.jsonl"}),
+              HasSubstr("no_folder"));
+  EXPECT_EQ(files(), std::vector<std::string>{"in.jsonl"});  // no model was built for nothing
   bad(6, {"logits", kModel, "--tokens", "1,2", "-o", "/dev/full"});
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
   bad(6, {"logits", kModel, "--tokens", "1,2", "-o", work_ / "no_folder" / "x.npy"});
@@ -419,7 +470,6 @@ TEST_F(CommandsTest, WhatTheSystemRefusesIsExitCodeSix) {
 
 TEST_F(CommandsTest, ARefusedRequestIsExitCodeOne) {
   bad(1, {"logits", kModel, "--tokens", "1,99999999", "-o", work_ / "x.npy"});
-  bad(1, {"logits", kModel, "--tokens", "1,2", "--steps", "2", "-o", work_ / "x.npy"});
   EXPECT_FALSE(fs::exists(work_ / "x.npy"));
 }
 
