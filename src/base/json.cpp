@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include "base/error.h"
+#include "base/json_reason.h"
 
 #include <nlohmann/json.hpp>
 
@@ -31,14 +32,6 @@ void check_depth(std::string_view text, std::string_view what, int max_depth) {
       --depth;
     }
   }
-}
-
-// What nlohmann::json says is wrong, without its own number for it.
-std::string json_reason(const std::exception& exception) {
-  const std::string_view text = exception.what();  // "[json.exception.parse_error.101] parse ..."
-  const std::size_t end = text.find("] ");
-  return std::string(text.starts_with("[json.exception") && end != text.npos ? text.substr(end + 2)
-                                                                             : text);
 }
 
 template <typename J>

@@ -1,6 +1,7 @@
 #include "formats/safetensors_header.h"
 
 #include "base/error.h"
+#include "base/json_reason.h"
 
 #include <algorithm>
 #include <limits>
@@ -80,7 +81,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::json::exception& e) override {
     fail(ErrorCode::kBadInput, "[safetensors.header] {}: not JSON at byte {}: {}", file_, position,
-         e.what());
+         json_reason(e));
   }
 
  private:

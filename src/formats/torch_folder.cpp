@@ -1,6 +1,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/json_reason.h"
 #include "formats/torch_pth.h"
 
 #include <map>
@@ -46,7 +47,7 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
       files[tensor] = name;
     }
   } catch (const nlohmann::json::exception& e) {
-    fail(ErrorCode::kBadInput, "[torch.index] {}: {}", path.string(), e.what());
+    fail(ErrorCode::kBadInput, "[torch.index] {}: {}", path.string(), json_reason(e));
   }
   return files;
 }

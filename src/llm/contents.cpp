@@ -1,5 +1,6 @@
 #include "llm/contents.h"
 
+#include "base/json_reason.h"
 #include "builder/build_engine.h"
 #include "llm/model.h"
 #include "llm/resolve.h"
@@ -42,7 +43,8 @@ ModelContents contents_of_engine(const std::string& path) {
                           .nodes = nodes.get<int>()});
     }
   } catch (const nlohmann::json::exception& e) {
-    fail(ErrorCode::kBadInput, "[engine.manifest] {}: {}; build the engine again", path, e.what());
+    fail(ErrorCode::kBadInput, "[engine.manifest] {}: {}; build the engine again", path,
+         json_reason(e));
   }
   return c;
 }

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/json_reason.h"
 
 #include <xxhash.h>
 
@@ -177,7 +178,7 @@ void EngineFile::read_blob_table(std::string_view text, std::uint64_t end) {
     }
   } catch (const nlohmann::json::exception& e) {
     fail(ErrorCode::kBadInput, "[engine.tables] {}: {}; build the engine again", path().string(),
-         e.what());
+         json_reason(e));
   }
 }
 

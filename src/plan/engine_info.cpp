@@ -1,6 +1,7 @@
 #include "plan/engine_info.h"
 
 #include "base/error.h"
+#include "base/json_reason.h"
 
 #include <nlohmann/json.hpp>
 
@@ -106,7 +107,7 @@ EngineInfo engine_info_from_json(const Json& json) {
     info.generation.repetition_penalty = get<double>(generation, "repetition_penalty");
     return info;
   } catch (const nlohmann::json::exception& e) {
-    bad(e.what());
+    bad(json_reason(e));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "base/error.h"
+#include "base/json_reason.h"
 #include "plan/plan.h"
 
 #include <algorithm>
@@ -281,7 +282,7 @@ Plan plan_from_json(const Json& json, OpTable ops) {
   try {
     read_plan(json, plan);
   } catch (const nlohmann::json::exception& e) {
-    bad(e.what());
+    bad(json_reason(e));
   }
   check_plan(plan, ops);
   return plan;

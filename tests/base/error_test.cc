@@ -92,6 +92,7 @@ void expect_refused(std::string_view text, const JsonLimits& limits = {}) {
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::kBadInput);
     EXPECT_THAT(e.message(), HasSubstr("config.json"));
+    EXPECT_THAT(e.message(), testing::Not(HasSubstr("json.exception")));
   }
 }
 
