@@ -2,13 +2,13 @@
 
 #include "base/error.h"
 #include "cli/interrupt.h"
+#include "cli/line_editor.h"
 #include "cli/output.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -19,28 +19,6 @@ namespace {
 // A line beside the conversation.
 void notice(const std::string& text) {
   fmt::print(stderr, "({})\n", text);
-}
-
-// A line of the user's; nothing at the end of input.
-std::optional<std::string> ask() {
-  while (true) {
-    std::fputs("> ", stderr);
-    if (!wait_for_input()) {
-      clear_interrupt();
-      std::fputs("\n(Ctrl-D leaves)\n", stderr);
-      continue;
-    }
-    // A terminal gives a line at a time, so none waits in the stream's buffer.
-    std::string line;
-    if (std::getline(std::cin, line)) {
-      if (line.find_first_not_of(" \t") != std::string::npos) return line;
-    } else if (interrupted()) {  // while the line was read
-      std::cin.clear();
-      std::clearerr(stdin);
-    } else {
-      return std::nullopt;
-    }
-  }
 }
 
 // The conversation, kept within the context: old turns go when a new one needs their room.
@@ -147,8 +125,10 @@ void chat(Model& model, const SamplingParams& params, const std::string& system)
   model.chat_template();  // what is wrong with it is told before anybody types
   stay_when_interrupted();
   Conversation conversation(model, params, system);
-  while (const std::optional<std::string> line = ask()) {
+  LineEditor editor;
+  while (const std::optional<std::string> line = editor.ask()) {
     try {
+      const QuietTerminal quiet;
       conversation.take_turn(*line);
     } catch (const Error& e) {
       if (e.code() != ErrorCode::kRequest) throw;

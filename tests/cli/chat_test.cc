@@ -24,6 +24,8 @@ using testing::HasSubstr;
 using namespace std::chrono_literals;
 
 constexpr char kCtrlC = 3, kCtrlD = 4;
+// On a line of its own; before it the terminal is asked to mark what is pasted.
+constexpr const char* kPromptLine = "\r\n\x1b[?2004h> ";
 
 // The command on a terminal of its own.
 class Terminal {
@@ -36,6 +38,7 @@ class Terminal {
     child_ = ::forkpty(&master_, nullptr, nullptr, nullptr);
     if (child_ != 0) return;
     ::setenv("INGOT_CACHE", cache.c_str(), 1);
+    ::setenv("TERM", "xterm", 1);
     ::execv(INGOT_BINARY, words.data());
     ::_exit(127);
   }
@@ -111,7 +114,7 @@ TEST(ChatTest, TurnsHaveAHistory) {
   terminal.until("> ");
   terminal.type("hello\n");
   terminal.until("hello\r\n");  // its echo
-  EXPECT_GT(terminal.until("\r\n> ").size(), 4U) << "an answer";
+  EXPECT_GT(terminal.until(kPromptLine).size(), 4U) << "an answer";
   terminal.type("\n   \n");  // nothing to answer
   terminal.until("> ");
   terminal.type("again\n");
@@ -126,6 +129,38 @@ TEST(ChatTest, TurnsHaveAHistory) {
 }
 
 // A context of 64 tokens, a letter of this message is one.
+TEST(ChatTest, LinesAreEdited) {
+  test::EditedCheckpoint c(fs::path(INGOT_FIXTURES) / "models" / "llama");
+  test::write_text(c.file("chat_template.jinja"),
+                   "{{ raise_exception('got ' ~ messages[-1].content | length ~ ' ' ~ "
+                   "(messages[-1].content | replace('\\n', '+'))[-20:] ~ '.') }}");
+  const WorkFolder work;
+  Terminal terminal({"run", c.save()}, work / "cache");
+  const std::string left = "\x1b[D", up = "\x1b[A";
+  const auto got = [&](const std::string& keys) {
+    terminal.until("> ");
+    terminal.type(keys);
+    terminal.until("error: got ");
+    const std::string line = terminal.until(".\r\n");
+    return line.substr(0, line.size() - 3);
+  };
+  EXPECT_EQ(got("helo" + left + "l\n"), "5 hello");
+  EXPECT_EQ(got("gr\xc3\xbc\xc3\x9f \xe2\x82\xac" + left + left + "e\n"),
+            "7 gr\xc3\xbc\xc3\x9f"
+            "e \xe2\x82\xac");
+  EXPECT_EQ(got(up + up + "!\n"), "6 hello!");
+  EXPECT_EQ(got("\x1b[200~one\r\ttwo\r\x1b[201~ three\n"), "14 one+\ttwo three");
+  terminal.until("> ");
+  terminal.type("thrown away");
+  terminal.until("away");
+  terminal.type(std::string(1, kCtrlC));
+  EXPECT_EQ(got("kept\n"), "4 kept");
+  EXPECT_EQ(got(std::string(9000, 'x') + "end\n"), "9003 " + std::string(17, 'x') + "end");
+  terminal.until("> ");
+  terminal.type(std::string(1, kCtrlD));
+  EXPECT_EQ(terminal.exit_code(), 0);
+}
+
 TEST(ChatTest, OldTurnsLeaveAFullContext) {
   test::EditedCheckpoint c(fs::path(INGOT_FIXTURES) / "models" / "llama");
   test::write_text(c.file("chat_template.jinja"),
@@ -184,7 +219,9 @@ TEST(ChatTest, CtrlCStopsTheAnswerOnly) {
     terminal.until(" ");  // the answer has begun
     terminal.type(std::string(1, kCtrlC));
     for (int impatient = 0; impatient < 5; ++impatient) terminal.interrupt();
-    EXPECT_LT(terminal.until("\r\n> ").size(), 20000U);
+    const std::string rest = terminal.until(kPromptLine);
+    EXPECT_LT(rest.size(), 20000U);
+    EXPECT_THAT(rest, testing::Not(HasSubstr("^C")));
     terminal.settle();  // those that came after the end say how to leave
   }
   terminal.type(std::string(1, kCtrlD));

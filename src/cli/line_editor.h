@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace ingot::cli {
+
+// Lines that a user types on the terminal that is standard input: arrow keys, a history, lines of
+// any length, and what is pasted in one piece stays one line.
+class LineEditor {
+ public:
+  // Throws Error{kSystem} when the terminal cannot be used.
+  LineEditor();
+  ~LineEditor();
+  LineEditor(const LineEditor&) = delete;
+  LineEditor& operator=(const LineEditor&) = delete;
+
+  // The next line that says something, without its end; nothing at the end of input (Ctrl-D).
+  // Ctrl-C throws a line away.
+  std::optional<std::string> ask();
+
+  struct Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// While it lives, the terminal shows nothing of what is typed, and keeps it for the next line:
+// neither ^C nor half a question stands in an answer.
+class QuietTerminal {
+ public:
+  QuietTerminal();
+  ~QuietTerminal();
+  QuietTerminal(const QuietTerminal&) = delete;
+  QuietTerminal& operator=(const QuietTerminal&) = delete;
+
+ private:
+  struct Settings;
+  std::unique_ptr<Settings> before_;
+};
+
+}  // namespace ingot::cli
