@@ -136,7 +136,6 @@ void chat(Model& model, const SamplingParams& params, const std::string& system)
     }
     clear_interrupt();
   }
-  std::fputs("\n", stderr);
   model.background_check().wait(throw_if_interrupted);
 }
 

@@ -136,8 +136,15 @@ struct LineEditor::Impl {
     self.mark_pastes(false);
     ::raise(SIGTSTP);
     self.mark_pastes(true);
-    ::el_wset(editor, EL_PREP_TERM, 1);
+    self.take_suspend_key();
     return CC_REDISPLAY;
+  }
+
+  // Ctrl-Z makes no signal while a line is edited. The editor takes the terminal's keys over when
+  // it first sees them, and after a shell has had them: only then a change lasts.
+  void take_suspend_key() {
+    ::el_wset(editor.get(), EL_PREP_TERM, 1);
+    ::el_wset(editor.get(), EL_SETTY, L"-d", L"susp=", nullptr);
   }
 
   // What a terminal may not know is not sent to one that says it knows little.
@@ -181,7 +188,8 @@ LineEditor::LineEditor() : impl_(std::make_unique<Impl>()) {
   ::el_wset(editor, EL_GETCFN, Impl::read_key);
   ::el_wset(editor, EL_ADDFN, L"ingot-paste", L"Take what is pasted", Impl::paste);
   ::el_wset(editor, EL_ADDFN, L"ingot-suspend", L"Stop until fg", Impl::suspend);
-  ::el_wset(editor, EL_SETTY, L"-d", L"susp=", nullptr);
+  self.take_suspend_key();
+  ::el_wset(editor, EL_PREP_TERM, 0);
   self.bind(kPasteBegin, L"ingot-paste");
   self.bind(L"^Z", L"ingot-suspend");
   self.bind(L"^I", L"ed-insert");
@@ -205,7 +213,10 @@ std::optional<std::string> LineEditor::ask() {
       clear_interrupt();
       continue;
     }
-    if (!line || count <= 0) return std::nullopt;
+    if (!line || count <= 0) {
+      self.show("\n");
+      return std::nullopt;
+    }
     std::string text;
     for (int i = 0; i < count; ++i) append_utf8(text, static_cast<char32_t>(line[i]));
     if (text.ends_with('\n')) text.pop_back();

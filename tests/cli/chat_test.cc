@@ -155,6 +155,11 @@ TEST(ChatTest, LinesAreEdited) {
   terminal.until("away");
   terminal.type(std::string(1, kCtrlC));
   EXPECT_EQ(got("kept\n"), "4 kept");
+  terminal.until("> ");
+  terminal.type("stop\x1a");
+  terminal.until("\x1b[?2004l\x1b[?2004h");  // there is no shell here that would keep it stopped
+  terminal.type("ped\n");
+  terminal.until("got 7 stopped.");
   EXPECT_EQ(got(std::string(9000, 'x') + "end\n"), "9003 " + std::string(17, 'x') + "end");
   terminal.until("> ");
   terminal.type(std::string(1, kCtrlD));
