@@ -36,14 +36,14 @@ class Conversation {
   }
 
   // The turn is kept unless this throws.
-  void take_turn(const std::string& text) {
+  void take_turn(const std::string& text, const std::function<void()>& between) {
     Prompt prompt = fit(text);
     if (prompt.dropped > 0)
       notice(fmt::format(
           "the context of {} tokens is full: the oldest {} left out", context_,
           prompt.dropped == 1 ? "turn is" : fmt::format("{} turns are", prompt.dropped)));
     const OutputEvent said =
-        answer(model_, {.prompt = std::move(prompt.ids), .sampling = params_}, true);
+        answer(model_, {.prompt = std::move(prompt.ids), .sampling = params_}, true, between);
     turns_.erase(turns_.begin(), turns_.begin() + prompt.dropped);
     turns_.push_back({text, said.text});
     const auto [asked, made] = said.usage;
@@ -99,9 +99,11 @@ class Conversation {
 
 }  // namespace
 
-OutputEvent answer(Model& model, Request request, bool stream) {
+OutputEvent answer(Model& model, Request request, bool stream,
+                   const std::function<void()>& between) {
   OutputEvent last = model.generate(std::move(request), [&](const OutputEvent& event) {
     if (stream && !event.text.empty()) print(event.text);
+    if (between) between();
     return !interrupted();
   });
   if (last.finish == FinishReason::kError) throw error_of(last);
@@ -129,7 +131,7 @@ void chat(Model& model, const SamplingParams& params, const std::string& system)
   while (const std::optional<std::string> line = editor.ask()) {
     try {
       const QuietTerminal quiet;
-      conversation.take_turn(*line);
+      conversation.take_turn(*line, [&] { editor.take_typed(); });
     } catch (const Error& e) {
       if (e.code() != ErrorCode::kRequest) throw;
       fmt::print(stderr, "error: {}\n", e.message());

@@ -8,8 +8,10 @@
 
 namespace ingot::cli {
 
-// Streams the answer to standard output if `stream`; Ctrl-C stops it.
-OutputEvent answer(Model& model, Request request, bool stream);
+// Streams the answer to standard output if `stream`; Ctrl-C stops it. `between` is called with each
+// step.
+OutputEvent answer(Model& model, Request request, bool stream,
+                   const std::function<void()>& between = {});
 
 // Ids of messages by the model's template.
 std::vector<std::int32_t> encode_messages(Model& model, const OrderedJson& messages);

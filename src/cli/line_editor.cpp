@@ -5,6 +5,7 @@
 #include "text/utf8.h"
 
 #include <histedit.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -55,8 +56,8 @@ struct LineEditor::Impl {
   std::unique_ptr<HistoryW, EndHistory> history;
   std::unique_ptr<EditLine, EndEditor> editor;  // uses both
   winsize size{};
-  std::array<char, 4096> bytes;  // read and not yet taken
-  std::size_t begin = 0, end = 0;
+  std::string bytes;  // read; taken up to `begin`
+  std::size_t begin = 0;
 
   static Impl& of(EditLine* editor) {
     void* self = nullptr;
@@ -73,19 +74,23 @@ struct LineEditor::Impl {
     size = now;
   }
 
+  // What can be read now, or what comes. False at the end, and on an error.
+  bool read_some() {
+    bytes.erase(0, begin);
+    begin = 0;
+    std::array<char, 4096> chunk;
+    ssize_t n = 0;
+    do n = ::read(STDIN_FILENO, chunk.data(), chunk.size());
+    while (n < 0 && errno == EINTR && !interrupted());
+    if (n > 0) bytes.append(chunk.data(), static_cast<std::size_t>(n));
+    return n > 0;
+  }
+
   // More bytes after those that are left. False at the end, and after Ctrl-C.
   bool read_more() {
-    std::memmove(bytes.data(), bytes.data() + begin, end - begin);
-    end -= begin;
+    if (wait_for_input()) return read_some();
+    bytes.clear();  // the terminal, too, forgets what was typed before Ctrl-C
     begin = 0;
-    while (wait_for_input()) {
-      const ssize_t n = ::read(STDIN_FILENO, bytes.data() + end, bytes.size() - end);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
-      end += static_cast<std::size_t>(n);
-      return true;
-    }
-    begin = end = 0;  // the terminal, too, forgets what was typed before Ctrl-C
     return false;
   }
 
@@ -93,7 +98,7 @@ struct LineEditor::Impl {
   int next(wchar_t& out) {
     while (!interrupted()) {
       const char* const from = bytes.data() + begin;
-      const char* const to = bytes.data() + end;
+      const char* const to = bytes.data() + bytes.size();
       if (from == to || is_incomplete_utf8(from, to)) {
         if (!read_more()) break;
         continue;
@@ -224,6 +229,12 @@ std::optional<std::string> LineEditor::ask() {
     HistEventW event;
     ::history_w(self.history.get(), &event, H_ENTER, line);
     return text;
+  }
+}
+
+void LineEditor::take_typed() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  while (::poll(&input, 1, 0) > 0 && impl_->read_some()) {
   }
 }
 

@@ -20,6 +20,9 @@ class LineEditor {
   // Ctrl-C throws a line away.
   std::optional<std::string> ask();
 
+  // Takes what was typed meanwhile for the next line: a terminal that is full misses Ctrl-C.
+  void take_typed();
+
   struct Impl;
 
  private:
