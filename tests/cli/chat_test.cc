@@ -207,14 +207,19 @@ TEST(ChatTest, AModelWithoutATemplateIsRefusedBeforeAnybodyTypes) {
   EXPECT_EQ(terminal.exit_code(), 3);
 }
 
-TEST(ChatTest, CtrlCStopsTheAnswerOnly) {
+// The real model: its answers last. Empty where it is not.
+fs::path real_model() {
   const char* cache = std::getenv("INGOT_CACHE");
+  const char* home = std::getenv("HOME");
   const fs::path root =
-      cache && *cache
-          ? fs::path(cache)
-          : fs::path(std::getenv("HOME") ? std::getenv("HOME") : "/") / ".cache" / "ingot";
+      cache && *cache ? fs::path(cache) : fs::path(home ? home : "/") / ".cache" / "ingot";
   const fs::path model = root / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
-  if (!fs::exists(model)) GTEST_SKIP() << "no " << model << "; scripts/fetch_smollm2 brings it";
+  return fs::exists(model) ? model : fs::path();
+}
+
+TEST(ChatTest, CtrlCStopsTheAnswerOnly) {
+  const fs::path model = real_model();
+  if (model.empty()) GTEST_SKIP() << "no SmolLM2; scripts/fetch_smollm2 brings it";
   const WorkFolder work;
   Terminal terminal({"run", model, "--ignore-eos", "--temperature", "0"}, work / "cache");
   terminal.until("> ");
@@ -231,6 +236,21 @@ TEST(ChatTest, CtrlCStopsTheAnswerOnly) {
   }
   terminal.type(std::string(1, kCtrlD));
   EXPECT_EQ(terminal.exit_code(), 0);
+}
+
+// More than the terminal's queue holds.
+TEST(ChatTest, TypingAheadDoesNotHideCtrlC) {
+  const fs::path model = real_model();
+  if (model.empty()) GTEST_SKIP() << "no SmolLM2; scripts/fetch_smollm2 brings it";
+  const WorkFolder work;
+  Terminal terminal({"run", model, "--ignore-eos", "--temperature", "0"}, work / "cache");
+  terminal.until("> ");
+  terminal.type("Count from one to one million.\n");
+  terminal.until("million.\r\n");
+  terminal.until(" ");
+  for (int piece = 0; piece < 12; ++piece) terminal.type(std::string(500, 'x'));
+  terminal.type(std::string(1, kCtrlC));
+  EXPECT_LT(terminal.until(kPromptLine).size(), 20000U);
 }
 
 }  // namespace
