@@ -20,10 +20,15 @@ constexpr std::size_t kMaxInput = std::size_t{1} << 30;
 
 }  // namespace
 
+// Not through stdio: a signal, Ctrl-C in a chat, would end its write halfway.
 void print(std::string_view text) {
-  const std::size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
-  if (written != text.size() || std::fflush(stdout) != 0)
-    fail(ErrorCode::kSystem, "[stdout] {}", std::strerror(errno));
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (written >= 0)
+      text.remove_prefix(static_cast<std::size_t>(written));
+    else if (errno != EINTR)
+      fail(ErrorCode::kSystem, "[stdout] {}", std::strerror(errno));
+  }
 }
 
 void print_json(const OrderedJson& value) {
