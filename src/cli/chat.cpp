@@ -128,11 +128,8 @@ void chat(Model& model, const SamplingParams& params, const std::string& system)
   stay_when_interrupted();
   Conversation conversation(model, params, system);
   LineEditor editor;
-  // Until the editor has the keys again: in between, the terminal itself would take a Ctrl-D.
-  std::optional<QuietTerminal> quiet;
   while (const std::optional<std::string> line = editor.ask()) {
     try {
-      quiet.emplace();
       conversation.take_turn(*line, [&] { editor.take_typed(); });
     } catch (const Error& e) {
       if (e.code() != ErrorCode::kRequest) throw;

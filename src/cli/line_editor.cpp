@@ -55,6 +55,7 @@ struct LineEditor::Impl {
   std::unique_ptr<std::FILE, CloseStream> screen;
   std::unique_ptr<HistoryW, EndHistory> history;
   std::unique_ptr<EditLine, EndEditor> editor;  // uses both
+  termios found{};  // the terminal as the shell left it
   winsize size{};
   std::string bytes;  // read; taken up to `begin`
   std::size_t begin = 0;
@@ -139,16 +140,21 @@ struct LineEditor::Impl {
     Impl& self = of(editor);
     ::el_wset(editor, EL_PREP_TERM, 0);
     self.mark_pastes(false);
+    ::tcsetattr(STDIN_FILENO, TCSADRAIN, &self.found);
     ::raise(SIGTSTP);
+    ::tcgetattr(STDIN_FILENO, &self.found);
     self.mark_pastes(true);
-    self.take_suspend_key();
+    self.take_terminal();
     return CC_REDISPLAY;
   }
 
-  // Ctrl-Z makes no signal while a line is edited. The editor takes the terminal's keys over when
-  // it first sees them, and after a shell has had them: only then a change lasts.
-  void take_suspend_key() {
+  // The terminal hands over keys and shows none of them, while a line is edited and between two
+  // lines: in its line mode a Ctrl-D typed then would be lost, and echoes stand in an answer.
+  // Ctrl-Z makes no signal while a line is edited. The editor takes the terminal's settings over
+  // when it first sees them, and after a shell has had them: only then a change lasts.
+  void take_terminal() {
     ::el_wset(editor.get(), EL_PREP_TERM, 1);
+    ::el_wset(editor.get(), EL_SETTY, L"-x", L"-icanon", L"-echo", nullptr);
     ::el_wset(editor.get(), EL_SETTY, L"-d", L"susp=", nullptr);
   }
 
@@ -175,6 +181,9 @@ LineEditor::LineEditor() : impl_(std::make_unique<Impl>()) {
   if (const int error = ::ttyname_r(STDIN_FILENO, terminal, sizeof terminal); error != 0)
     fail(ErrorCode::kSystem, "[stdin] the terminal has no name: {}", std::strerror(error));
   Impl& self = *impl_;
+  if (::tcgetattr(STDIN_FILENO, &self.found) != 0)
+    fail(ErrorCode::kSystem, "[stdin] the terminal {} has no settings: {}", terminal,
+         std::strerror(errno));
   self.screen.reset(std::fopen(terminal, "we"));
   if (!self.screen)
     fail(ErrorCode::kSystem, "[stdin] {} cannot be written: {}", terminal, std::strerror(errno));
@@ -193,8 +202,7 @@ LineEditor::LineEditor() : impl_(std::make_unique<Impl>()) {
   ::el_wset(editor, EL_GETCFN, Impl::read_key);
   ::el_wset(editor, EL_ADDFN, L"ingot-paste", L"Take what is pasted", Impl::paste);
   ::el_wset(editor, EL_ADDFN, L"ingot-suspend", L"Stop until fg", Impl::suspend);
-  self.take_suspend_key();
-  ::el_wset(editor, EL_PREP_TERM, 0);
+  self.take_terminal();
   self.bind(kPasteBegin, L"ingot-paste");
   self.bind(L"^Z", L"ingot-suspend");
   self.bind(L"^I", L"ed-insert");
@@ -208,6 +216,8 @@ LineEditor::~LineEditor() = default;
 std::optional<std::string> LineEditor::ask() {
   Impl& self = *impl_;
   while (true) {
+    // Keys that are typed as soon as the prompt is seen are the editor's.
+    ::el_wset(self.editor.get(), EL_PREP_TERM, 1);
     self.mark_pastes(true);
     int count = 0;
     const wchar_t* line = ::el_wgets(self.editor.get(), &count);
@@ -236,24 +246,6 @@ void LineEditor::take_typed() {
   pollfd input{STDIN_FILENO, POLLIN, 0};
   while (::poll(&input, 1, 0) > 0 && impl_->read_some()) {
   }
-}
-
-struct QuietTerminal::Settings {
-  termios values;
-};
-
-QuietTerminal::QuietTerminal() {
-  termios now;
-  if (::tcgetattr(STDIN_FILENO, &now) != 0) return;
-  before_ = std::make_unique<Settings>(now);
-  now.c_lflag &= ~static_cast<tcflag_t>(ECHO | ICANON);
-  now.c_cc[VMIN] = 1;
-  now.c_cc[VTIME] = 0;
-  ::tcsetattr(STDIN_FILENO, TCSADRAIN, &now);
-}
-
-QuietTerminal::~QuietTerminal() {
-  if (before_) ::tcsetattr(STDIN_FILENO, TCSADRAIN, &before_->values);
 }
 
 }  // namespace ingot::cli

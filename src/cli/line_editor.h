@@ -7,7 +7,8 @@
 namespace ingot::cli {
 
 // Lines that a user types on the terminal that is standard input: arrow keys, a history, lines of
-// any length, and what is pasted in one piece stays one line.
+// any length, and what is pasted in one piece stays one line. While it lives the terminal shows
+// nothing of what is typed between two lines, and loses none of it.
 class LineEditor {
  public:
   // Throws Error{kSystem} when the terminal cannot be used.
@@ -27,20 +28,6 @@ class LineEditor {
 
  private:
   std::unique_ptr<Impl> impl_;
-};
-
-// While it lives, the terminal shows nothing of what is typed, and keeps it for the next line:
-// neither ^C nor half a question stands in an answer.
-class QuietTerminal {
- public:
-  QuietTerminal();
-  ~QuietTerminal();
-  QuietTerminal(const QuietTerminal&) = delete;
-  QuietTerminal& operator=(const QuietTerminal&) = delete;
-
- private:
-  struct Settings;
-  std::unique_ptr<Settings> before_;
 };
 
 }  // namespace ingot::cli

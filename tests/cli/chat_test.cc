@@ -86,15 +86,16 @@ class Terminal {
       if (::read(master_, buffer, sizeof buffer) <= 0) break;
     shown_.clear();
   }
-  // Ctrl-D, and the exit code. Between two lines the terminal itself may take it for a moment, so
-  // it is pressed again while the command stays.
-  int leave() { return exit_code(true); }
-  int exit_code(bool press = false) {
+  // Ctrl-D, and the exit code.
+  int leave() {
+    type(std::string(1, kCtrlD));
+    return exit_code();
+  }
+  int exit_code() {
     int status = 0;
     const auto end = std::chrono::steady_clock::now() + 20s;
-    for (int waited = 0; ::waitpid(child_, &status, WNOHANG) == 0; ++waited) {
+    while (::waitpid(child_, &status, WNOHANG) == 0) {
       if (std::chrono::steady_clock::now() > end) return -1;
-      if (press && waited % 100 == 0) type(std::string(1, kCtrlD));
       ::usleep(10000);
     }
     child_ = -1;
@@ -127,6 +128,8 @@ TEST(ChatTest, TurnsHaveAHistory) {
   terminal.until("> ");  // goes on without the turn that failed
   terminal.type(std::string(1, kCtrlC));
   terminal.until("Ctrl-D leaves");
+  terminal.until("> ");
+  EXPECT_EQ(terminal.leave(), 0);
 }
 
 // A context of 64 tokens, a letter of this message is one.
