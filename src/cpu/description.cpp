@@ -78,7 +78,11 @@ void describe_nodes(const std::string& root, CpuDescription& cpu) {
 
 std::string reason_of(Tier used) {
   const char* wanted = std::getenv("INGOT_CPU");
-  if (wanted == nullptr || *wanted == '\0') return "the best this processor offers";
+  if (wanted == nullptr || *wanted == '\0')
+    return used == usable_tier()
+               ? "the best this processor offers"
+               : fmt::format("the fastest on this processor, which also has {}",
+                             tier_name(usable_tier()));
   if (tier_name(used) == wanted) return fmt::format("INGOT_CPU={}", wanted);
   return fmt::format("INGOT_CPU={} asks for more than this processor offers", wanted);
 }
@@ -116,7 +120,7 @@ Tier tier_under(std::string_view name) {
     for (const Tier tier : kTiers) known += " " + std::string(tier_name(tier));
     fail(ErrorCode::kUsage, "[cpu.tier] unknown tier {}, known:{}", name, known);
   }
-  return std::min(*it, best_tier());
+  return std::min(*it, usable_tier());
 }
 
 CpuDescription describe_cpu(const std::string& root) {

@@ -30,7 +30,8 @@ struct CpuDescription {
 // Read below `root` ("/" but for tests). Throws what best_tier() throws.
 CpuDescription describe_cpu(const std::string& root = "/");
 
-// best_tier(), capped by the tier of that name ("": no cap). Throws Error{kUsage}.
+// The tier of that name, or the highest below it that is usable; best_tier() for "". Throws
+// Error{kUsage}.
 Tier tier_under(std::string_view name);
 
 // "0-3,8,10-11" of sysfs; numbers that make no sense end the list.

@@ -13,7 +13,7 @@ struct CpuOptions {
   // Memory is taken from the system when it is allocated: a server must not find out later. False:
   // when it is first touched, so that a short answer does not wait for a long context's pages.
   bool present = true;
-  std::string tier;  // caps the instruction tier, by name; empty: what INGOT_CPU allows
+  std::string tier;  // the instruction tier, by name, as far as there is one; empty: the fastest
 };
 
 // The processor as a device: activations in f32, KV cache in bf16 (f32 in ComputeMode::kF32),

@@ -71,10 +71,14 @@ Tier detect() {
 }
 #endif
 
-Tier capped(Tier detected) {
+bool is_named() {
   const char* wanted = std::getenv("INGOT_CPU");
-  if (wanted == nullptr || *wanted == '\0')
-    return prefers_widening() ? std::min(detected, Tier::kAvx512Vnni) : detected;
+  return wanted != nullptr && *wanted != '\0';
+}
+
+Tier capped(Tier detected) {
+  if (!is_named()) return detected;
+  const char* wanted = std::getenv("INGOT_CPU");
   const auto it = std::find(kNames.begin(), kNames.end(), std::string_view(wanted));
   if (it == kNames.end())
     fail(ErrorCode::kUsage,
@@ -94,9 +98,14 @@ Tier detected_tier() {
   return tier;
 }
 
-Tier best_tier() {
+Tier usable_tier() {
   static const Tier tier = capped(detected_tier());
   return tier;
+}
+
+Tier best_tier() {
+  if (is_named() || !prefers_widening()) return usable_tier();
+  return std::min(usable_tier(), Tier::kAvx512Vnni);
 }
 
 const MatmulKernels& matmul_kernels([[maybe_unused]] Tier tier) {

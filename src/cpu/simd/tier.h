@@ -11,9 +11,11 @@ enum class Tier { kGeneric, kAvx2, kAvx512, kAvx512Vnni, kAvx512Bf16 };
 
 std::string_view tier_name(Tier tier);  // "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16"
 
-// The fastest tier of this processor and operating system, or what the environment's
-// INGOT_CPU=<tier name> names, as far as it is detected. Throws Error{kUsage} when that names none.
-// Read once.
+// The highest tier of this processor and operating system, capped by the environment's
+// INGOT_CPU=<tier name>. Throws Error{kUsage} when that names none. Read once.
+Tier usable_tier();
+
+// The fastest of those up to usable_tier(); that one itself where INGOT_CPU names it.
 Tier best_tier();
 
 // What the hardware offers, the environment left aside.
