@@ -55,7 +55,7 @@ struct LineEditor::Impl {
   std::unique_ptr<std::FILE, CloseStream> screen;
   std::unique_ptr<HistoryW, EndHistory> history;
   std::unique_ptr<EditLine, EndEditor> editor;  // uses both
-  termios found{};  // the terminal as the shell left it
+  termios found{};                              // the terminal as the shell left it
   winsize size{};
   std::string bytes;  // read; taken up to `begin`
   std::size_t begin = 0;

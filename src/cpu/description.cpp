@@ -79,10 +79,9 @@ void describe_nodes(const std::string& root, CpuDescription& cpu) {
 std::string reason_of(Tier used) {
   const char* wanted = std::getenv("INGOT_CPU");
   if (wanted == nullptr || *wanted == '\0')
-    return used == usable_tier()
-               ? "the best this processor offers"
-               : fmt::format("the fastest on this processor, which also has {}",
-                             tier_name(usable_tier()));
+    return used == usable_tier() ? "the best this processor offers"
+                                 : fmt::format("the fastest on this processor, which also has {}",
+                                               tier_name(usable_tier()));
   if (tier_name(used) == wanted) return fmt::format("INGOT_CPU={}", wanted);
   return fmt::format("INGOT_CPU={} asks for more than this processor offers", wanted);
 }
