@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ingot/logits_callback.h"
 #include "ingot/sampling_params.h"
 
 #include <cstdint>
@@ -17,6 +18,7 @@ enum class ErrorCode;
 struct Request {
   std::vector<std::int32_t> prompt;  // token ids
   SamplingParams sampling;
+  LogitsCallback change_logits;  // may be empty
 };
 
 enum class FinishReason : std::uint8_t {
@@ -32,7 +34,7 @@ const char* to_string(FinishReason reason);
 
 struct TokenLogprob {
   std::int32_t token = 0;
-  float logprob = 0;
+  float logprob = 0;                                // finite: -9999 for what cannot be
   std::vector<std::pair<std::int32_t, float>> top;  // likeliest first
 };
 
@@ -57,6 +59,7 @@ struct OutputEvent {
   FinishReason finish = FinishReason::kRunning;
   std::string error;  // with kError, and why in error_code
   ErrorCode error_code{};
+  std::uint64_t seed = 0;  // of the draws: the request's, or the one that was chosen
   Usage usage;
   Timing timing;
 };

@@ -7,7 +7,7 @@
 #include "llm/model_text.h"
 #include "llm/resolve.h"
 #include "ops/ops.h"
-#include "runtime/sampler.h"
+#include "runtime/check_sampling.h"
 
 #include <algorithm>
 #include <chrono>

@@ -5,8 +5,8 @@
 
 namespace ingot {
 
-AnswerText::AnswerText(const Tokenizer* tokenizer, std::vector<std::string> stop)
-    : stop_(std::move(stop)) {
+AnswerText::AnswerText(const Tokenizer* tokenizer, std::vector<std::string> stop, bool include_stop)
+    : stop_(std::move(stop)), include_stop_(include_stop) {
   if (tokenizer) stream_.emplace(*tokenizer);
 }
 
@@ -25,13 +25,18 @@ std::string AnswerText::finish() {
 
 std::string AnswerText::release(std::string fresh) {
   held_ += fresh;
-  // The earliest match ends the answer; of those that begin at the same place any gives the same
-  // text.
+  // The earliest match ends the answer.
   std::size_t match = std::string::npos;
-  for (const std::string& s : stop_) match = std::min(match, held_.find(s));
+  std::size_t length = 0;
+  for (const std::string& s : stop_) {
+    const std::size_t at = held_.find(s);
+    if (at > match || at == std::string::npos || (at == match && s.size() > length)) continue;
+    match = at;
+    length = s.size();
+  }
   if (match != std::string::npos) {
     stopped_ = true;
-    held_.resize(match);
+    held_.resize(match + (include_stop_ ? length : 0));
     return std::exchange(held_, {});
   }
   std::size_t keep = 0;  // the longest end of the text that begins a stop string

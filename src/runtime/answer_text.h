@@ -14,7 +14,9 @@ namespace ingot {
 class AnswerText {
  public:
   // `tokenizer` may be null (no text then) and outlives this.
-  AnswerText(const Tokenizer* tokenizer, std::vector<std::string> stop);
+  // `include_stop`: the stop string that ends the text is part of it; of those that begin at the
+  // same place the shortest, which was whole first.
+  AnswerText(const Tokenizer* tokenizer, std::vector<std::string> stop, bool include_stop = false);
 
   // Text that is certain after this token. Once stopped() nothing more comes. Text of tokens that
   // may not end the answer begins no stop string.
@@ -28,6 +30,7 @@ class AnswerText {
 
   std::optional<TokenStream> stream_;
   std::vector<std::string> stop_;
+  bool include_stop_;
   std::string held_;
   bool stopped_ = false;
 };

@@ -3,6 +3,8 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/exception.h"
+#include "runtime/bad_words.h"
+#include "runtime/check_sampling.h"
 
 #include <algorithm>
 #include <random>
@@ -40,21 +42,33 @@ EngineLoop::EngineLoop(Executor& executor, const EngineInfo& info, const Tokeniz
                   .page_tokens = executor.plan().page_tokens,
                   .kv_pages = executor.kv_pages()}) {}
 
-Result<RequestId> EngineLoop::submit(Request request) {
+// What the parameters may say and this loop does not do.
+std::string EngineLoop::refusal_of(const Request& request) const {
+  const SamplingParams& p = request.sampling;
   const std::int64_t vocab = executor_.vocab();
-  if (std::string wrong = check_sampling(request.sampling, vocab); !wrong.empty())
-    return refusal("[request] " + wrong);
-  if (request.prompt.empty())
-    return refusal("[request.prompt] is empty, and there is nothing to continue");
+  if (std::string wrong = check_sampling(p, vocab); !wrong.empty()) return "[request] " + wrong;
+  if (p.beam_width != 1) return fmt::format("[request] beam_width {}: wanted 1", p.beam_width);
+  if (p.n != 1) return fmt::format("[request] n {}: wanted 1", p.n);
+  if (p.best_of > 1) return fmt::format("[request] best_of {}: wanted 1", p.best_of);
+  if (p.prompt_logprobs >= 0)
+    return fmt::format("[request] prompt_logprobs {}: wanted none", p.prompt_logprobs);
+  if (!p.bad_words.empty() && !tokenizer_)
+    return "[request] bad_words: the engine has no tokenizer; wanted bad_token_ids";
+  if (request.prompt.empty()) return "[request.prompt] is empty, and there is nothing to continue";
   for (const std::int32_t id : request.prompt)
     if (id < 0 || id >= vocab)
-      return refusal(
-          fmt::format("[request.prompt] token {} is outside the vocabulary of {}", id, vocab));
-  const auto max_seq = static_cast<std::size_t>(info_.max_seq);
-  if (request.prompt.size() >= max_seq)
-    return refusal(fmt::format(
+      return fmt::format("[request.prompt] token {} is outside the vocabulary of {}", id, vocab);
+  if (request.prompt.size() >= static_cast<std::size_t>(info_.max_seq))
+    return fmt::format(
         "[request.prompt] {} tokens; the context holds {} with room for one of the answer",
-        request.prompt.size(), max_seq));
+        request.prompt.size(), info_.max_seq);
+  return {};
+}
+
+Result<RequestId> EngineLoop::submit(Request request) {
+  if (std::string wrong = refusal_of(request); !wrong.empty()) return refusal(std::move(wrong));
+  if (tokenizer_) resolve_bad_words(request.sampling, *tokenizer_);
+  const auto max_seq = static_cast<std::size_t>(info_.max_seq);
   auto sequence = std::make_unique<Sequence>();
   sequence->id = next_id_++;
   sequence->prompt_tokens = request.prompt.size();
@@ -74,8 +88,11 @@ Result<RequestId> EngineLoop::submit(Request request) {
                        ? *request.sampling.seed
                        : (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
   sequence->sampling = std::move(request.sampling);
-  answers_.emplace(sequence->id,
-                   Answer{AnswerText(tokenizer_, sequence->sampling.stop), Clock::now(), 0});
+  const SamplingParams& p = sequence->sampling;
+  answers_.emplace(sequence->id, Answer{.text = AnswerText(tokenizer_, p.stop, p.include_stop_str),
+                                        .state = SamplingState(p, sequence->tokens),
+                                        .change_logits = std::move(request.change_logits),
+                                        .submitted = Clock::now()});
   return scheduler_.add(std::move(sequence)).id;
 }
 
@@ -122,13 +139,9 @@ void EngineLoop::run_step(const ScheduledStep& step, std::vector<OutputEvent>& e
                     const Sequence& s = *step.sampled[at];
                     const auto row = logits.subspan(static_cast<std::size_t>(r) * vocab, vocab);
                     try {
-                      drawn[at] = sampler_.draw(row, s.sampling,
-                                                {.tokens = s.tokens,
-                                                 .prompt_tokens = s.prompt_tokens,
-                                                 .seed = s.seed,
-                                                 .forbidden = forbidden_now(s)});
+                      drawn[at] = draw(s, row);
                       if (s.sampling.logprobs >= 0)
-                        logprobs[at] = Sampler::logprob(row, drawn[at], s.sampling.logprobs);
+                        logprobs[at] = logprobs_.of(row, drawn[at], s.sampling.logprobs);
                     } catch (const Error& e) {
                       if (e.code() != ErrorCode::kRequest) throw;
                       failed[at] = e.message();
@@ -151,6 +164,19 @@ void EngineLoop::run_step(const ScheduledStep& step, std::vector<OutputEvent>& e
   }
 }
 
+std::int32_t EngineLoop::draw(const Sequence& s, std::span<const float> logits) {
+  const Answer& answer = answers_.at(s.id);
+  const std::vector<std::int32_t> forbidden = forbidden_now(s);
+  return sampler_.draw(logits, s.sampling,
+                       {.state = answer.state,
+                        .seed = s.seed,
+                        .position = s.tokens.size(),
+                        .forbidden = forbidden,
+                        .callback = &answer.change_logits,
+                        .tokens = s.tokens,
+                        .prompt_tokens = s.prompt_tokens});
+}
+
 // Whatever would end the answer, before it may end.
 std::vector<std::int32_t> EngineLoop::forbidden_now(const Sequence& s) const {
   if (s.generated() >= static_cast<std::size_t>(s.sampling.min_tokens)) return {};
@@ -171,6 +197,7 @@ void EngineLoop::accept(Sequence& s, std::int32_t token, OutputEvent& event) {
   const double now = std::chrono::duration<double>(Clock::now() - answer.submitted).count();
   if (s.generated() == 0) answer.first_token = now;
   s.tokens.push_back(token);
+  answer.state.push(token);
   event.tokens.push_back(token);
   event.usage.completion_tokens = static_cast<std::int64_t>(s.generated());
   if (ends(s, token)) {
@@ -188,6 +215,7 @@ void EngineLoop::accept(Sequence& s, std::int32_t token, OutputEvent& event) {
 
 OutputEvent EngineLoop::event_for(const Sequence& s) const {
   OutputEvent event{.id = s.id};
+  event.seed = s.seed;
   event.usage = {.prompt_tokens = static_cast<std::int64_t>(s.prompt_tokens),
                  .completion_tokens = static_cast<std::int64_t>(s.generated())};
   return event;

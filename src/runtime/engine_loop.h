@@ -5,7 +5,9 @@
 #include "plan/engine_info.h"
 #include "runtime/answer_text.h"
 #include "runtime/executor.h"
+#include "runtime/logprobs.h"
 #include "runtime/sampler.h"
+#include "runtime/sampling_state.h"
 #include "runtime/scheduler.h"
 #include "text/tokenizer.h"
 
@@ -42,10 +44,15 @@ class EngineLoop {
   using Clock = std::chrono::steady_clock;
   struct Answer {
     AnswerText text;
+    SamplingState state;
+    LogitsCallback change_logits;
     Clock::time_point submitted;
     double first_token = 0;
   };
 
+  // What `request` asks that cannot be done: parameters, prompt. "" otherwise.
+  std::string refusal_of(const Request& request) const;
+  std::int32_t draw(const Sequence& sequence, std::span<const float> logits);
   Error refusal(std::string message) const { return {ErrorCode::kRequest, std::move(message)}; }
   void run_step(const ScheduledStep& step, std::vector<OutputEvent>& events);
   void accept(Sequence& sequence, std::int32_t token, OutputEvent& event);
@@ -59,6 +66,7 @@ class EngineLoop {
   const Tokenizer* tokenizer_;
   Scheduler scheduler_;
   Sampler sampler_;
+  Logprobs logprobs_;
   std::map<RequestId, Answer> answers_;
   std::vector<OutputEvent> pending_;  // of requests that ended outside a step
   RequestId next_id_ = 1;

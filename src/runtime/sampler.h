@@ -1,53 +1,78 @@
 #pragma once
 
-#include "ingot/request.h"
+#include "ingot/logits_callback.h"
 #include "ingot/sampling_params.h"
+#include "runtime/candidates.h"
+#include "runtime/logit_row.h"
+#include "runtime/sampling_state.h"
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace ingot {
 
 // What a draw depends on besides logits and parameters.
 struct DrawContext {
-  std::span<const std::int32_t> tokens;  // prompt and answer so far
-  std::size_t prompt_tokens = 0;
+  const SamplingState& state;  // of these parameters, after every token before the drawn one
   std::uint64_t seed = 0;
-  std::span<const std::int32_t> forbidden;  // end tokens before min_tokens
+  std::uint64_t position = 0;                  // of the drawn token: as many are before it
+  std::span<const std::int32_t> forbidden{};   // end tokens before min_tokens
+  std::span<const std::int32_t> token_mask{};  // a grammar's: bit i % 32 of word i / 32 allows
+                                               // token i; tokens past its end are not allowed.
+                                               // Empty: no grammar
+  const LogitsCallback* callback = nullptr;    // of the user
+  std::span<const std::int32_t> tokens{};      // for the callback: prompt and answer so far
+  std::size_t prompt_tokens = 0;               // for the callback
 };
 
-// Draws one token. Parameters are in range (check_sampling). One draw depends on seed and position
-// (tokens.size()) only, so it does not matter what else runs. Keeps scratch between calls; one per
-// thread.
+// Draws one token. In this order:
+//
+//   1. callback            changes the raw logits
+//   2. logit_bias          is added
+//   3. penalties           repetition, then presence and frequency
+//   4. bans                forbidden, bad words, repeated n-grams, token_mask
+//   5. temperature         below 1e-5 the largest logit is taken, the lowest id of equals, and
+//                          nothing below matters
+//   6. top_k               of equals the lower ids stay, here and below
+//   7. top_p               of the mass that top_k left; decayed as the state says
+//   8. min_p               against the likeliest
+//   9. typical_p           of what is left
+//  10. draw                the inverse of the distribution function, in the order of ids, at a
+//                          number that depends on seed and position only
+//
+// So a draw is a function of logits, parameters and context, and it does not matter what else
+// runs. It costs O(vocab). Keeps scratch, so nothing is allocated once it has seen a vocabulary;
+// one per thread.
 class Sampler {
  public:
-  // Throws Error{kRequest} when the logits hold a NaN: the request ends, others go on.
+  // Parameters are in range (check_sampling). Throws Error{kRequest}, which ends the request while
+  // others go on, when the logits hold NaN or +infinity, when the callback throws or makes such,
+  // and when no token is allowed.
   std::int32_t draw(std::span<const float> logits, const SamplingParams& params,
                     const DrawContext& context);
 
-  // Log-probability of `token` and the `top` likeliest, from the raw softmax.
-  static TokenLogprob logprob(std::span<const float> logits, std::int32_t token, std::int32_t top);
+  // Stages 1 to 4 on `scores`, [vocab]: logits, or the log-probabilities of a beam. Throws as
+  // draw() does.
+  void apply(std::span<float> scores, const SamplingParams& params, const DrawContext& context);
 
  private:
-  struct Candidate {
-    float logit;
-    std::int32_t id;
-  };
-  void penalise(const SamplingParams& params, const DrawContext& context);
-  std::int32_t pick(const SamplingParams& params, const DrawContext& context);
+  std::int32_t pick(std::span<const float> row, float largest, const SamplingParams& params,
+                    const DrawContext& context);
+  std::int32_t pick_from_all(std::span<const float> row, const Weigher& weigh, double u);
+  double gather(std::span<const float> row, const Weigher& weigh, const SamplingParams& params,
+                double top_p);
 
-  std::vector<float> logits_;
-  std::vector<Candidate> candidates_;
-  std::vector<std::int32_t> counts_;  // by id: 1 and its times in the answer; 0 between draws
-  std::vector<std::size_t> seen_;     // ids whose count is not 0
+  std::vector<float> logits_;  // changed ones
+  std::vector<double> blocks_;
+  std::vector<Candidate> top_;
+  CandidateSet candidates_;
 };
-
-// "" or what is wrong, naming the field: "top_p 1.2: wanted (0, 1]".
-std::string check_sampling(const SamplingParams& params, std::int64_t vocab);
 
 // Uniform in [0, 1) from seed and position: a counter-based generator, the same on every device.
 double uniform_at(std::uint64_t seed, std::uint64_t position);
+
+// The seed of answer `index` of several to one prompt: the request's own for the first.
+std::uint64_t seed_of_answer(std::uint64_t seed, std::uint64_t index);
 
 }  // namespace ingot

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "ingot/request.h"
+#include "runtime/candidates.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ingot {
+
+// What is told of a token that cannot be (its logit is -infinity): JSON has no infinity. As the
+// OpenAI API writes it.
+inline constexpr float kLeastLogprob = -9999.0f;
+
+// Log-probabilities of the raw softmax: of what the model says, before any sampling parameter. For
+// tokens of an answer and of a prompt alike. Keeps scratch; one per thread.
+class Logprobs {
+ public:
+  // Of `token` and of the `top` likeliest, best first, the lowest id of equals. Always finite, at
+  // least kLeastLogprob. O(vocab + top log top). Throws Error{kRequest} when the logits hold NaN or
+  // +infinity, or only -infinity.
+  TokenLogprob of(std::span<const float> logits, std::int32_t token, std::int32_t top);
+
+ private:
+  std::vector<Candidate> top_;
+};
+
+}  // namespace ingot

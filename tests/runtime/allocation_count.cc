@@ -1,0 +1,45 @@
+#include "tests/runtime/allocation_count.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace ingot::test {
+
+namespace {
+
+thread_local std::uint64_t count = 0;
+
+void* take(std::size_t bytes, std::size_t alignment) {
+  ++count;
+  const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
+  if (void* p = std::aligned_alloc(alignment, whole == 0 ? alignment : whole)) return p;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+std::uint64_t allocations() {
+  return count;
+}
+
+}  // namespace ingot::test
+
+// The other forms call these.
+void* operator new(std::size_t bytes) {
+  return ingot::test::take(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+}
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return ingot::test::take(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* p) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, std::size_t) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, std::align_val_t) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
+  std::free(p);
+}

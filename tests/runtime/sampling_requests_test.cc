@@ -1,0 +1,158 @@
+// Sampling parameters on their way through the engine loop.
+#include "base/error.h"
+#include "base/file.h"
+#include "runtime/engine_loop.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/runtime/bigram_model.h"
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+namespace ingot {
+namespace {
+
+using test::BigramModel;
+
+constexpr std::int32_t kEnd = 1;  // </s>
+
+class SamplingRequestsTest : public testing::Test {
+ protected:
+  std::int32_t id(std::string_view token) const { return tokenizer_.token_id(token).value(); }
+
+  // Z, then A to H, then the end.
+  BigramModel::Script alphabet() const {
+    const std::string_view letters = "ZABCDEFGH";
+    BigramModel::Script s;
+    for (std::size_t i = 0; i + 1 < letters.size(); ++i)
+      s.next[id(letters.substr(i, 1))] = id(letters.substr(i + 1, 1));
+    s.next[id("H")] = kEnd;
+    s.end_ids = {kEnd};
+    return s;
+  }
+
+  Request request(SamplingParams sampling = {}) const {
+    sampling.temperature = 0;
+    return {.prompt = {id("Z")}, .sampling = std::move(sampling), .change_logits = {}};
+  }
+
+  OutputEvent run(BigramModel& model, Request r) const {
+    const RequestId submitted = model.loop().submit(std::move(r)).value_or_throw();
+    return model.finish_all().at(submitted);
+  }
+  OutputEvent answer(SamplingParams sampling) { return run(model_, request(std::move(sampling))); }
+
+  Tokenizer tokenizer_ =
+      tokenizer_from_json(read_file(std::string(INGOT_FIXTURES) + "/models/llama/tokenizer.json"));
+  BigramModel model_{alphabet(), &tokenizer_};
+};
+
+// Ids outside the vocabulary and values that are none reach nobody's logits.
+TEST_F(SamplingRequestsTest, WhatIsRefusedLeavesTheNeighboursAlone) {
+  SamplingParams own{.logprobs = 2};
+  const OutputEvent alone = answer(own);
+  const RequestId neighbour = model_.loop().submit(request(own)).value_or_throw();
+  model_.loop().step();
+  const std::int32_t vocab = BigramModel::kVocab;
+  const std::vector<std::pair<std::string, SamplingParams>> wrong = {
+      {"logit_bias", {.logit_bias = {{999999, 1}}}},
+      {"logit_bias", {.logit_bias = {{-1, 1}}}},
+      {"logit_bias", {.logit_bias = {{5, 101}}}},
+      {"logit_bias", {.logit_bias = {{5, std::nan("")}}}},
+      {"bad_token_ids", {.bad_token_ids = {{vocab}}}},
+      {"bad_token_ids", {.bad_token_ids = {{-1}}}},
+      {"stop_token_ids", {.min_tokens = 3, .stop_token_ids = {999999}}},
+      {"stop_token_ids", {.stop_token_ids = {-1}}},
+      {"top_p_reset_id", {.top_p_reset_id = vocab}},
+      {"n", {.n = 2}},
+      {"best_of", {.best_of = 2}},
+      {"beam_width", {.beam_width = 2}},
+      {"prompt_logprobs", {.prompt_logprobs = 0}}};
+  for (const auto& [field, sampling] : wrong) {
+    const auto result = model_.loop().submit(request(sampling));
+    ASSERT_FALSE(result.ok()) << field;
+    EXPECT_EQ(result.error().code(), ErrorCode::kRequest);
+    EXPECT_NE(result.error().message().find(field), std::string::npos) << result.error().message();
+  }
+  const OutputEvent beside = model_.finish_all().at(neighbour);
+  EXPECT_EQ(beside.finish, FinishReason::kStop);
+  EXPECT_EQ(beside.text.substr(beside.text.size() - 7), "BCDEFGH");
+  ASSERT_EQ(beside.logprobs.size(), 1u);  // of the last event
+  EXPECT_EQ(beside.logprobs[0].token, alone.logprobs.at(0).token);
+  EXPECT_EQ(beside.logprobs[0].logprob, alone.logprobs[0].logprob);
+  EXPECT_EQ(beside.logprobs[0].top, alone.logprobs[0].top);
+}
+
+TEST_F(SamplingRequestsTest, BiasAndBadWordsSteerTheAnswer) {
+  EXPECT_EQ(answer({}).text, "ABCDEFGH");
+  EXPECT_EQ(answer({.logit_bias = {{id("F"), 50}}, .max_tokens = 3}).text, "FFF");
+  const std::string without_c = answer({.bad_words = {"C"}, .max_tokens = 5}).text;
+  EXPECT_EQ(without_c.substr(0, 2), "AB");
+  EXPECT_EQ(without_c.find('C'), std::string::npos) << without_c;
+  // Only the sequence is bad: D may come, after C it may not.
+  const OutputEvent e = answer({.bad_token_ids = {{id("B"), id("C"), id("D")}}, .max_tokens = 4});
+  EXPECT_EQ(e.text.substr(0, 3), "ABC");
+  EXPECT_NE(e.tokens.at(3), id("D"));
+  BigramModel no_text(alphabet(), nullptr);
+  EXPECT_FALSE(no_text.loop().submit(request({.bad_words = {"C"}})).ok());
+}
+
+TEST_F(SamplingRequestsTest, NoRunComesTwice) {
+  BigramModel::Script loops = alphabet();
+  loops.next[id("C")] = id("A");
+  BigramModel model(loops, &tokenizer_);
+  const auto start = [&](std::int32_t n) {
+    return run(model, request({.no_repeat_ngram_size = n, .max_tokens = 8})).text.substr(0, 6);
+  };
+  EXPECT_EQ(start(0), "ABCABC");
+  EXPECT_EQ(start(3).substr(0, 5), "ABCAB");
+  EXPECT_NE(start(3)[5], 'C');
+  EXPECT_EQ(start(2).substr(0, 4), "ABCA");
+  EXPECT_NE(start(2)[4], 'B');
+}
+
+TEST_F(SamplingRequestsTest, TheStopStringMayBePartOfTheAnswer) {
+  EXPECT_EQ(answer({.stop = {"DE"}}).text, "ABC");
+  EXPECT_EQ(answer({.stop = {"DE"}, .include_stop_str = true}).text, "ABCDE");
+  EXPECT_EQ(answer({.stop = {"DEFX", "D", "DE"}, .include_stop_str = true}).text, "ABCD");
+  EXPECT_EQ(answer({.stop = {"H"}, .include_stop_str = true}).text, "ABCDEFGH");
+  const OutputEvent never = answer({.stop = {"HI"}, .include_stop_str = true});
+  EXPECT_EQ(never.text, "ABCDEFGH");
+}
+
+TEST_F(SamplingRequestsTest, TheSeedIsToldAndGivesTheSameAnswerAgain) {
+  Request r{.prompt = {id("Z")}, .sampling = {.temperature = 1e6, .max_tokens = 12}};
+  const OutputEvent first = run(model_, r);
+  const OutputEvent other = run(model_, r);
+  EXPECT_NE(first.seed, other.seed);
+  EXPECT_NE(first.tokens, other.tokens);
+  r.sampling.seed = first.seed;
+  EXPECT_EQ(run(model_, r).tokens, first.tokens);
+  EXPECT_EQ(run(model_, r).seed, first.seed);
+}
+
+TEST_F(SamplingRequestsTest, ACallbackSeesEveryStepAndFailsNobodyElse) {
+  Request mine = request();
+  std::vector<std::size_t> lengths;
+  mine.change_logits = [&](const LogitsView& view) {
+    EXPECT_EQ(view.prompt_tokens, 1u);
+    EXPECT_EQ(view.logits.size(), static_cast<std::size_t>(BigramModel::kVocab));
+    lengths.push_back(view.tokens.size());
+    if (view.tokens.back() == id("C")) view.logits[kEnd] = 1e3f;
+  };
+  EXPECT_EQ(run(model_, std::move(mine)).text, "ABC");
+  EXPECT_EQ(lengths, (std::vector<std::size_t>{1, 2, 3, 4}));
+
+  Request bad = request();
+  bad.change_logits = [](const LogitsView&) { throw std::runtime_error("no"); };
+  const RequestId failing = model_.loop().submit(std::move(bad)).value_or_throw();
+  const RequestId neighbour = model_.loop().submit(request()).value_or_throw();
+  const auto ended = model_.finish_all();
+  EXPECT_EQ(ended.at(failing).finish, FinishReason::kError);
+  EXPECT_EQ(error_of(ended.at(failing)).code(), ErrorCode::kRequest);
+  EXPECT_EQ(ended.at(neighbour).text, "ABCDEFGH");
+}
+
+}  // namespace
+}  // namespace ingot
