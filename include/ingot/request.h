@@ -19,6 +19,14 @@ struct Request {
   std::vector<std::int32_t> prompt;  // token ids
   SamplingParams sampling;
   LogitsCallback change_logits;  // may be empty
+  // Who is served first: a level is worth ten seconds of waiting, so nobody waits for ever.
+  std::int32_t priority = 0;  // -100 to 100, higher first
+  double deadline = 0;        // seconds from submission, then it ends (kDeadline); 0: none
+  // Prompts that begin alike share their KV cache, within one salt: give each tenant its own.
+  std::string cache_salt;
+  bool share_cache = true;      // false: nothing of it is shared or found later
+  std::int32_t cache_priority = 35;  // 0 to 100: pages of the lowest go first
+  double cache_seconds = 0;          // how long the priority counts; 0: for ever
 };
 
 enum class FinishReason : std::uint8_t {
@@ -26,6 +34,7 @@ enum class FinishReason : std::uint8_t {
   kStop,     // an end token or a stop string
   kLength,   // max_tokens, or the context is full
   kCancelled,
+  kDeadline,  // it was not done in time
   kError,
 };
 
@@ -40,19 +49,24 @@ struct TokenLogprob {
 
 struct Usage {
   std::int64_t prompt_tokens = 0;
-  std::int64_t completion_tokens = 0;
+  std::int64_t completion_tokens = 0;  // of this answer
+  std::int64_t cached_tokens = 0;      // of the prompt, found in the KV cache
 };
 
 // Seconds since submission.
 struct Timing {
+  double started = 0;  // it left the queue
   double first_token = 0;
   double total = 0;
 };
 
-// What one step made of one request. The texts of all events joined are the answer; the last event
+// What one step made of one answer. The texts of all events joined are the answer; its last event
 // has a finish reason.
 struct OutputEvent {
   RequestId id = 0;
+  std::int32_t index = 0;  // of the answers of the request
+  bool last = false;       // of the request: nothing more comes
+  std::uint64_t seed = 0;  // of the request: asking again with it gives the same answers
   std::string text;  // whole characters only
   std::vector<std::int32_t> tokens;
   std::vector<TokenLogprob> logprobs;

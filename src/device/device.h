@@ -90,6 +90,8 @@ class Device {
 
   // Zeroed memory, aligned to 256 bytes or more. Throws Error{kDoesNotFit} with the numbers.
   virtual std::unique_ptr<Buffer> allocate(std::size_t bytes, std::string_view purpose) = 0;
+  // Memory of the host that copies to and from the device are fast with.
+  virtual std::unique_ptr<Buffer> allocate_host(std::size_t bytes, std::string_view purpose) = 0;
   // Weights in place: on the CPU the mapping itself (no copy), on a GPU a copy with progress (bytes
   // done). `mapped` outlives it.
   virtual std::unique_ptr<Buffer> place_weights(
@@ -97,6 +99,9 @@ class Device {
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual void copy_in(std::byte* device, std::span<const std::byte> host, Stream& stream) = 0;
   virtual void copy_out(std::span<std::byte> host, const std::byte* device, Stream& stream) = 0;
+  // Within the device; the two do not overlap.
+  virtual void copy_within(std::byte* to, const std::byte* from, std::size_t bytes,
+                           Stream& stream) = 0;
 };
 
 // A device that computes nothing and has any amount of memory: for tests of everything above it.

@@ -62,7 +62,10 @@ PreparedKernels prepare_kernels(const Plan& plan, const Device& device, CodeStor
 
 Executor::Executor(const Plan& plan, Device& device, std::span<const std::byte> weights,
                    PreparedKernels kernels, const Options& options)
-    : plan_(plan), device_(device), kv_pages_(options.kv_pages) {
+    : plan_(plan),
+      device_(device),
+      kv_pages_(options.kv_pages),
+      host_pages_(options.host_pages) {
   if (weights.size() < plan.weight_bytes())
     fail(ErrorCode::kBadInput,
          "[engine.weights] {} bytes, the plan wants {}; build the engine again", weights.size(),
@@ -84,16 +87,25 @@ Executor::~Executor() = default;
 
 // All in one buffer: a device gives memory in large units, and many layers would each round up.
 void Executor::place_states() {
-  std::size_t bytes = 0;
+  const auto pages = static_cast<std::size_t>(kv_pages_);
+  const auto host_pages = static_cast<std::size_t>(host_pages_);
+  std::size_t bytes = 0, host_bytes = 0;
   std::vector<std::size_t> offsets;
   for (const PlanState& state : plan_.states) {
     bytes = (bytes + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
     offsets.push_back(bytes);
-    bytes +=
-        device_.page_bytes(state.spec, plan_.page_tokens) * static_cast<std::size_t>(kv_pages_);
+    states_.push_back({.page_bytes = device_.page_bytes(state.spec, plan_.page_tokens)});
+    bytes += states_.back().page_bytes * pages;
+    host_bytes += states_.back().page_bytes * host_pages;
   }
   kv_ = device_.allocate(bytes, "the KV cache");
-  for (const std::size_t offset : offsets) states_.push_back(kv_->data() + offset);
+  if (host_pages_ > 0) host_kv_ = device_.allocate_host(host_bytes, "KV cache in host memory");
+  std::byte* host = host_kv_ ? host_kv_->data() : nullptr;
+  for (std::size_t s = 0; s < states_.size(); ++s) {
+    states_[s].pages = kv_->data() + offsets[s];
+    states_[s].host_pages = host;
+    if (host) host += states_[s].page_bytes * host_pages;
+  }
 }
 
 void Executor::bind(PreparedKernels kernels) {
@@ -113,18 +125,62 @@ std::byte* Executor::address(const PlanOperand& operand) const {
     case Place::kWeight:
       return weights_->data() + plan_.weights[static_cast<std::size_t>(operand.at)].offset;
     case Place::kState:
-      return states_[static_cast<std::size_t>(operand.at)];
+      return states_[static_cast<std::size_t>(operand.at)].pages;
   }
   return nullptr;
 }
 
+void Executor::move_pages(std::span<const PageCopy> copies) {
+  for (const PageCopy& copy : copies)
+    for (const State& state : states_) {
+      const std::size_t bytes = state.page_bytes;
+      const auto page = [&](std::int32_t at) {
+        return state.pages + static_cast<std::size_t>(at) * bytes;
+      };
+      const auto host = [&](std::int32_t at) {
+        return std::span(state.host_pages + static_cast<std::size_t>(at) * bytes, bytes);
+      };
+      switch (copy.kind) {
+        case PageCopy::Kind::kPage:
+          device_.copy_within(page(copy.to), page(copy.from), bytes, *stream_);
+          break;
+        case PageCopy::Kind::kToHost:
+          device_.copy_out(host(copy.to), page(copy.from), *stream_);
+          break;
+        case PageCopy::Kind::kFromHost:
+          device_.copy_in(page(copy.to), host(copy.from), *stream_);
+          break;
+      }
+    }
+}
+
+// Null for what the graph does not read.
+const PlanInput* Executor::find_input(std::string_view name) const {
+  const auto input = std::ranges::find(plan_.inputs, name, &PlanInput::name);
+  return input == plan_.inputs.end() ? nullptr : &*input;
+}
+
 void Executor::upload_input(std::string_view name, std::span<const std::int32_t> values,
                             const DimValues& dims) {
-  const auto input = std::find_if(plan_.inputs.begin(), plan_.inputs.end(),
-                                  [&](const PlanInput& i) { return i.name == name; });
-  if (input == plan_.inputs.end()) return;  // a graph that does not read it
+  const PlanInput* input = find_input(name);
+  if (!input) return;
   check(values.size_bytes() == input->type.bytes_at(dims), "arrays of one step agree");
   device_.copy_in(arena_->data() + input->offset, std::as_bytes(values), *stream_);
+}
+
+// Inputs keep their place, and no step overwrites them: what did not change is there still.
+void Executor::upload_table(const Batch& batch, const DimValues& dims) {
+  if (batch.whole_table) return upload_input("block_table", batch.block_table, dims);
+  const PlanInput* input = find_input("block_table");
+  if (!input) return;
+  check(batch.block_table.size_bytes() == input->type.bytes_at(dims), "arrays of one step agree");
+  for (const TableChange& change : batch.table_changes) {
+    const auto first = static_cast<std::size_t>(change.row * batch.pages + change.first);
+    const auto values = batch.block_table.subspan(
+        first, static_cast<std::size_t>(change.count));
+    device_.copy_in(arena_->data() + input->offset + first * sizeof(std::int32_t),
+                    std::as_bytes(values), *stream_);
+  }
 }
 
 void Executor::upload(const Batch& batch, const DimValues& dims) {
@@ -134,7 +190,7 @@ void Executor::upload(const Batch& batch, const DimValues& dims) {
   upload_input("rope_row", batch.rope_row, dims);
   upload_input("query_start", batch.query_start, dims);
   upload_input("context_len", batch.context_len, dims);
-  upload_input("block_table", batch.block_table, dims);
+  upload_table(batch, dims);
 }
 
 void Executor::run_steps(std::size_t begin, std::size_t end, const DimValues& dims) {
@@ -160,6 +216,7 @@ void Executor::run(const Batch& batch, const LogitSink& sink) {
            "1 to {}, {} and {}; ask for less at once or build it with larger limits",
            batch.tokens(), batch.sequences(), batch.pages, plan_.max[Symbol::kTokens],
            plan_.max[Symbol::kSequences], plan_.max[Symbol::kPages]);
+  move_pages(batch.copies);
   upload(batch, dims);
   const auto head = static_cast<std::size_t>(plan_.head_begin);
   run_steps(0, head, dims);

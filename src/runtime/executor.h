@@ -30,6 +30,7 @@ class Executor {
  public:
   struct Options {
     std::int64_t kv_pages = 0;                    // pages of every layer
+    std::int64_t host_pages = 0;                  // in host memory, for what does not fit
     std::function<void(std::uint64_t)> progress;  // bytes of weights placed
   };
   // `weights` is the engine's weight section, and outlives the executor. Throws Error{kDoesNotFit}.
@@ -50,26 +51,32 @@ class Executor {
   const Plan& plan() const { return plan_; }
   Device& device() const { return device_; }
   std::int64_t kv_pages() const { return kv_pages_; }
+  std::int64_t host_pages() const { return host_pages_; }
   std::int64_t vocab() const { return vocab_; }
   // What was taken from the device, by purpose; weights placed in a mapping count too.
   std::uint64_t arena_bytes() const;
   std::uint64_t workspace_bytes() const;
   std::uint64_t kv_bytes() const;
+  std::uint64_t host_bytes() const { return host_kv_ ? host_kv_->bytes() : 0; }
 
  private:
   struct Step;
   void place_states();
   void bind(PreparedKernels kernels);
   std::byte* address(const PlanOperand& operand) const;
+  void move_pages(std::span<const PageCopy> copies);
   void upload(const Batch& batch, const DimValues& dims);
+  const PlanInput* find_input(std::string_view name) const;
   void upload_input(std::string_view name, std::span<const std::int32_t> values,
                     const DimValues& dims);
+  void upload_table(const Batch& batch, const DimValues& dims);
   void run_steps(std::size_t begin, std::size_t end, const DimValues& dims);
   std::span<const float> fetch_logits(std::span<const std::int32_t> rows);
 
   const Plan& plan_;
   Device& device_;
   std::int64_t kv_pages_;
+  std::int64_t host_pages_;
   std::int64_t vocab_ = 0;
   std::size_t slice_rows_ = 0;  // rows of logits that come out at once
   std::unique_ptr<Stream> stream_;
@@ -77,7 +84,14 @@ class Executor {
   std::unique_ptr<Buffer> arena_;
   std::unique_ptr<Buffer> workspace_;
   std::unique_ptr<Buffer> kv_;
-  std::vector<std::byte*> states_;  // in kv_, by PlanState
+  // By PlanState: its pages, in kv_ and in host_kv_.
+  struct State {
+    std::byte* pages = nullptr;
+    std::byte* host_pages = nullptr;
+    std::size_t page_bytes = 0;
+  };
+  std::unique_ptr<Buffer> host_kv_;
+  std::vector<State> states_;
   std::vector<Step> steps_;
   std::vector<float> host_logits_;  // staging where the device's memory is not the host's
 };

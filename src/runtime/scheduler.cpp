@@ -9,124 +9,458 @@ namespace ingot {
 
 namespace {
 
-std::int64_t pages_for(std::size_t tokens, std::int64_t page_tokens) {
-  return (static_cast<std::int64_t>(tokens) + page_tokens - 1) / page_tokens;
+// Of the mean length of answers that the newest one makes up.
+constexpr double kNewest = 1.0 / 16;
+// An answer may well be this much longer than usual.
+constexpr double kMargin = 1.25;
+
+KvCache::After after(const SequenceGroup& group) {
+  return group.share ? KvCache::After::kKeep : KvCache::After::kForget;
+}
+
+std::int64_t live(const SequenceGroup& group) {
+  return std::ranges::count_if(group.members, [](const auto& s) { return !s->done; });
 }
 
 }  // namespace
 
-Scheduler::Scheduler(const SchedulerLimits& limits) : limits_(limits), pool_(limits.kv_pages) {
+const char* to_string(SchedulerPolicy policy) {
+  switch (policy) {
+    case SchedulerPolicy::kMaxUtilization:
+      return "max_utilization";
+    case SchedulerPolicy::kGuaranteedNoEvict:
+      return "guaranteed_no_evict";
+    case SchedulerPolicy::kExpectedLength:
+      return "expected_length";
+  }
+  return "";
+}
+
+const char* to_string(WaitReason reason) {
+  switch (reason) {
+    case WaitReason::kNone:
+      return "runs";
+    case WaitReason::kQueue:
+      return "others come first";
+    case WaitReason::kPages:
+      return "the KV cache is full";
+    case WaitReason::kRows:
+      return "the batch is full";
+    case WaitReason::kBudget:
+      return "the step is full";
+    case WaitReason::kNotReady:
+      return "it is being prepared";
+  }
+  return "";
+}
+
+Scheduler::Scheduler(const SchedulerLimits& limits)
+    : limits_(limits),
+      cache_({.pages = limits.kv_pages,
+              .host_pages = limits.host_pages,
+              .page_tokens = limits.page_tokens}),
+      table_(limits.max_sequences, limits.max_pages),
+      planned_(static_cast<std::size_t>(limits.max_sequences)) {
   check(limits.max_tokens >= limits.max_sequences && limits.max_sequences >= 1 &&
-            limits.page_tokens >= 1,
+            limits.page_tokens >= 1 && limits.max_pages >= 1,
         "every running sequence decodes in one step");
 }
 
-Sequence& Scheduler::add(std::unique_ptr<Sequence> sequence) {
-  check(!sequence->tokens.empty() && sequence->limit > sequence->prompt_tokens,
-        "a sequence has a prompt and room");
-  check(fits(sequence->limit), "a sequence larger than the pool");
-  waiting_.push_back(std::move(sequence));
-  return *waiting_.back();
+SequenceGroup& Scheduler::add(std::unique_ptr<SequenceGroup> group, std::string_view salt) {
+  check(group->members.size() == 1 && !group->members[0]->tokens.empty() &&
+            group->limit > group->prompt_tokens,
+        "a request has a prompt and room");
+  check(fits(group->prompt_tokens, group->limit, group->width), "a request larger than the cache");
+  SequenceGroup& added = *group;
+  added.members[0]->chain.root = cache_.open_root(salt, added.share);
+  if (!added.share) added.members[0]->chain.retention = {.priority = 0};
+  by_id_.emplace(added.id, &added);
+  waiting_.emplace(Order{added.order, added.id}, std::move(group));
+  return added;
 }
 
-bool Scheduler::fits(std::size_t limit) const {
-  return pages_for(limit, limits_.page_tokens) <= pool_.capacity();
+// A window's pages, and those that a step may write before it passes them.
+std::int64_t Scheduler::window_pages(std::int64_t pages) const {
+  if (limits_.window == 0) return pages;
+  return std::min(pages, (limits_.window + limits_.max_tokens) / limits_.page_tokens + 2);
 }
 
-// In order of arrival: nobody is overtaken, so nobody starves.
-void Scheduler::admit() {
-  while (!waiting_.empty() && static_cast<std::int64_t>(running_.size()) < limits_.max_sequences) {
-    Sequence& next = *waiting_.front();
-    if (!pool_.try_allocate(pages_for(next.limit, limits_.page_tokens), next.pages)) return;
-    running_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
+bool Scheduler::fits(std::size_t prompt_tokens, std::size_t limit, std::int32_t width) const {
+  const std::int64_t pages = cache_.pages_for(limit);
+  const std::int64_t shared =
+      limits_.window == 0 ? static_cast<std::int64_t>(prompt_tokens) / limits_.page_tokens : 0;
+  const std::int64_t own = window_pages(pages) - shared;
+  return pages <= limits_.max_pages && width <= limits_.max_sequences &&
+         shared + own * width <= cache_.capacity();
+}
+
+// Of the members that are there and those to come.
+std::int64_t Scheduler::pages_to_promise(const SequenceGroup& group) const {
+  std::size_t longest = 0;
+  for (const auto& s : group.members)
+    if (!s->done) longest = std::max(longest, s->tokens.size());
+  std::size_t tokens = group.limit;
+  if (limits_.policy == SchedulerPolicy::kMaxUtilization)
+    tokens = std::min(group.limit, longest + 1);
+  else if (limits_.policy == SchedulerPolicy::kExpectedLength)
+    tokens = std::min(group.limit, std::max(longest + 1, group.prompt_tokens +
+                                                             static_cast<std::size_t>(
+                                                                 kMargin * usual_answer_)));
+  const std::int64_t pages = window_pages(cache_.pages_for(tokens));
+  if (group.width == 1 || limits_.window != 0) return pages * group.width;
+  const std::int64_t shared =
+      static_cast<std::int64_t>(group.prompt_tokens) / limits_.page_tokens;
+  return shared + (pages - shared) * group.width;
+}
+
+// Pages that are promised and not yet taken.
+std::int64_t Scheduler::outstanding() const {
+  std::int64_t pages = 0;
+  for (const auto& [order, group] : running_) {
+    std::int64_t held = 0;
+    for (const auto& s : group->members)
+      held += static_cast<std::int64_t>(s->chain.pages.size() - s->chain.given_back);
+    pages += std::max<std::int64_t>(0, group->promised - held);
   }
+  return pages;
 }
 
-void Scheduler::append(ScheduledStep& step, Sequence& s, std::size_t count) const {
-  Batch& b = step.batch;
-  for (std::size_t i = s.cached; i < s.cached + count; ++i) {
-    const auto page = static_cast<std::size_t>(i) / static_cast<std::size_t>(limits_.page_tokens);
-    const auto offset = static_cast<std::int64_t>(i) % limits_.page_tokens;
-    b.ids.push_back(s.tokens[i]);
-    b.positions.push_back(static_cast<std::int32_t>(i));
-    b.slots.push_back(static_cast<std::int32_t>(s.pages[page] * limits_.page_tokens + offset));
-    b.rope_row.push_back(s.rope_row);
-  }
-  b.query_start.push_back(static_cast<std::int32_t>(b.ids.size()));
-  b.context_len.push_back(static_cast<std::int32_t>(s.cached + count));
-  step.sequences.push_back(&s);
-  if (s.cached + count == s.tokens.size()) {
-    b.rows.push_back(static_cast<std::int32_t>(b.ids.size()) - 1);
-    step.sampled.push_back(&s);
-  }
+WaitReason Scheduler::reason_to_wait(SequenceGroup& group) {
+  const std::int64_t rows = group.width - (std::ssize(group.members) - live(group));
+  if (rows_promised_ + rows > limits_.max_sequences) return WaitReason::kRows;
+  const std::int64_t room = cache_.available() - outstanding();
+  // Looking for a long prompt in the cache every step would cost more than the step.
+  if (head_ == group.id && room < head_pages_ && !running_.empty()) return WaitReason::kPages;
+  const Sequence& first = **std::ranges::find_if(group.members, [](auto& s) { return !s->done; });
+  const auto most = (first.tokens.size() - 1) / static_cast<std::size_t>(limits_.page_tokens);
+  KvCache::Found found;
+  if (!group.prompt_rows) found = cache_.look(first.chain.root, first.tokens, most);
+  group.promised = pages_to_promise(group);
+  // Pages that others hold and this one will share cost nothing.
+  const std::int64_t borrowed = static_cast<std::int64_t>(found.pages) - found.taken;
+  head_ = group.id;
+  head_pages_ = std::max<std::int64_t>(1, group.promised - borrowed);
+  return room >= head_pages_ ? WaitReason::kNone : WaitReason::kPages;
 }
 
-ScheduledStep Scheduler::next() {
-  admit();
-  ScheduledStep step;
-  step.batch.query_start.push_back(0);
-  std::int64_t budget = limits_.max_tokens;
-  // A sequence that wants one token decodes; the others have prompt left.
-  for (const bool decodes : {true, false}) {
-    for (const auto& s : running_) {
-      const std::size_t left = s->tokens.size() - s->cached;
-      if ((left == 1) != decodes || budget == 0) continue;
-      const auto count = std::min<std::int64_t>(static_cast<std::int64_t>(left), budget);
-      append(step, *s, static_cast<std::size_t>(count));
-      budget -= count;
+bool Scheduler::try_start(SequenceGroup& group, std::int64_t budget) {
+  if (budget < live(group)) {
+    head_reason_ = WaitReason::kBudget;
+    return false;
+  }
+  head_reason_ = reason_to_wait(group);
+  if (head_reason_ != WaitReason::kNone) return false;
+  rows_promised_ += group.width - (std::ssize(group.members) - live(group));
+  group.phase = Phase::kRunning;
+  for (const auto& s : group.members) {
+    if (s->done) continue;
+    s->row = table_.take_row();
+    const auto most = (s->tokens.size() - 1) / static_cast<std::size_t>(limits_.page_tokens);
+    s->cached = group.prompt_rows ? 0 : cache_.attach(s->chain, s->tokens, most);
+    write_entry(*s, 0);
+  }
+  if (!group.started)
+    group.reused = std::min(group.members[0]->cached, group.prompt_tokens);
+  group.started = true;
+  return true;
+}
+
+void Scheduler::admit(std::int64_t budget) {
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    SequenceGroup& group = *at->second;
+    if (!group.ready) {
+      ++at;
+      continue;
+    }
+    if (!try_start(group, budget)) return;
+    running_.insert(waiting_.extract(at++));
+    if (!place(group, budget)) {
+      preempt(running_.find({group.order, group.id}));
+      head_reason_ = WaitReason::kPages;
+      return;
     }
   }
-  Batch& b = step.batch;
-  std::int64_t longest = 1;
-  for (const std::int32_t context : b.context_len)
-    longest = std::max(longest, pages_for(static_cast<std::size_t>(context), limits_.page_tokens));
-  b.pages = longest;
-  for (const Sequence* s : step.sequences) {
-    for (std::int64_t p = 0; p < b.pages; ++p)
-      b.block_table.push_back(p < static_cast<std::int64_t>(s->pages.size())
-                                  ? s->pages[static_cast<std::size_t>(p)]
-                                  : 0);
+}
+
+void Scheduler::write_entry(Sequence& s, std::size_t first_page) {
+  table_.write(s.row, first_page, std::span(s.chain.pages).subspan(first_page));
+}
+
+// Pages for so many tokens; the youngest are paused for them. False when it is the youngest itself.
+bool Scheduler::grow(SequenceGroup& group, Sequence& s, std::size_t tokens) {
+  const std::size_t before = s.chain.pages.size();
+  while (!cache_.try_grow(s.chain, tokens)) {
+    const auto youngest = std::prev(running_.end());
+    if (youngest->second.get() == &group) return false;
+    preempt(youngest);
   }
-  return step;
+  if (s.chain.pages.size() > before) write_entry(s, before);
+  return true;
+}
+
+// Plans what each answer of a request does in this step. False when pages are missing and nobody
+// younger has any.
+bool Scheduler::place(SequenceGroup& group, std::int64_t& budget) {
+  std::int64_t others = 0;  // that decode after this one
+  for (const auto& s : group.members) others += !s->done && s->left() == 1;
+  for (const auto& s : group.members) {
+    if (s->done) continue;
+    const bool decodes = s->left() == 1;
+    others -= decodes;
+    const auto most = static_cast<std::size_t>(std::max<std::int64_t>(0, budget - others));
+    const std::size_t left = decodes ? 1 + s->drafts.size() : s->left();
+    const std::size_t count = std::min(left, most);
+    if (count == 0) continue;
+    if (!grow(group, *s, s->cached + count)) return false;
+    budget -= static_cast<std::int64_t>(count);
+    planned_[static_cast<std::size_t>(s->row)] = {.group = &group,
+                                                  .sequence = s.get(),
+                                                  .begin = s->cached,
+                                                  .count = count,
+                                                  .drafts = decodes ? count - 1 : 0};
+  }
+  return true;
+}
+
+void Scheduler::stop_running(SequenceGroup& group, KvCache::After how) {
+  for (const auto& s : group.members) {
+    if (s->row < 0) continue;
+    planned_[static_cast<std::size_t>(s->row)] = {};
+    table_.free_row(std::exchange(s->row, -1));
+    cache_.release(s->chain, how);
+    s->cached = 0;
+    s->drafts.clear();
+  }
+  rows_promised_ -= group.width - (std::ssize(group.members) - live(group));
+  group.promised = 0;
+}
+
+void Scheduler::preempt(Queue::iterator at) {
+  SequenceGroup& group = *at->second;
+  stop_running(group, KvCache::After::kKeep);
+  group.phase = Phase::kWaiting;
+  ++group.preemptions;
+  ++preemptions_;
+  ++step_.preempted;
+  waiting_.insert(running_.extract(at));
+}
+
+ScheduledStep& Scheduler::next(double now) {
+  gone_.clear();
+  cache_.set_time(now);
+  step_.entries.clear();
+  step_.rows.clear();
+  step_.preempted = 0;
+  std::ranges::fill(planned_, ScheduledStep::Entry{});
+  std::int64_t decodes = 0;
+  for (const auto& [order, group] : running_)
+    for (const auto& s : group->members) decodes += !s->done && s->left() == 1;
+  // Decodes first, in their order; what they leave goes to guesses and prompts.
+  std::int64_t rest = limits_.max_tokens - decodes;
+  for (auto at = running_.begin(); at != running_.end();) {
+    SequenceGroup& group = *at->second;
+    std::int64_t own = 0;
+    for (const auto& s : group.members) own += !s->done && s->left() == 1;
+    std::int64_t budget = rest + own;
+    if (!place(group, budget)) {
+      preempt(at);  // the youngest of all
+      break;
+    }
+    rest = std::max<std::int64_t>(0, budget);
+    ++at;
+  }
+  head_reason_ = WaitReason::kBudget;
+  if (rest > 0) admit(rest);
+  build();
+  return step_;
+}
+
+void Scheduler::build() {
+  Batch& b = step_.batch;
+  b.ids.clear();
+  b.positions.clear();
+  b.slots.clear();
+  b.rope_row.clear();
+  b.query_start.assign(1, 0);
+  b.context_len.clear();
+  b.rows.clear();
+  b.copies.clear();
+  b.table_changes.clear();
+  step_.decode_tokens = 0;
+  for (std::int64_t row = 0; row < table_.rows(); ++row)
+    append(planned_[static_cast<std::size_t>(row)]);
+  b.pages = table_.pages();
+  b.block_table = table_.entries();
+  b.whole_table = false;
+  if (step_.empty()) return;  // what moves and changes is told with the step that needs it
+  cache_.take_copies(b.copies);
+  table_.take_changes(b.table_changes);
+}
+
+void Scheduler::append(const ScheduledStep::Entry& entry) {
+  Batch& b = step_.batch;
+  if (entry.sequence) {
+    const Sequence& s = *entry.sequence;
+    const std::size_t real = entry.count - entry.drafts;
+    const bool prompt_rows = entry.group->prompt_rows && entry.begin < entry.group->prompt_tokens;
+    for (std::size_t i = entry.begin; i < entry.begin + entry.count; ++i) {
+      const auto page = i / static_cast<std::size_t>(limits_.page_tokens);
+      const auto offset = static_cast<std::int64_t>(i) % limits_.page_tokens;
+      if (prompt_rows || i + 1 >= s.tokens.size()) {
+        b.rows.push_back(static_cast<std::int32_t>(b.ids.size()));
+        step_.rows.push_back({entry.group, entry.sequence, i});
+      }
+      b.ids.push_back(i < s.tokens.size() ? s.tokens[i] : s.drafts[i - s.tokens.size()]);
+      b.positions.push_back(static_cast<std::int32_t>(i));
+      b.slots.push_back(
+          static_cast<std::int32_t>(s.chain.pages[page] * limits_.page_tokens + offset));
+      b.rope_row.push_back(entry.group->rope_row);
+    }
+    if (s.left() == 1) step_.decode_tokens += static_cast<std::int64_t>(real);
+    step_.entries.push_back(entry);
+  }
+  b.query_start.push_back(static_cast<std::int32_t>(b.ids.size()));
+  b.context_len.push_back(entry.sequence ? static_cast<std::int32_t>(entry.begin + entry.count)
+                                         : 0);
 }
 
 void Scheduler::commit(const ScheduledStep& step) {
-  for (std::size_t i = 0; i < step.sequences.size(); ++i)
-    step.sequences[i]->cached = static_cast<std::size_t>(step.batch.context_len[i]);
+  for (const ScheduledStep::Entry& entry : step.entries) {
+    if (entry.group->phase != Phase::kRunning || entry.sequence->done) continue;
+    settle(*entry.group, *entry.sequence, entry.begin + entry.count - entry.drafts);
+  }
 }
 
-Sequence* Scheduler::find(RequestId id) {
-  for (const auto& s : running_)
-    if (s->id == id) return s.get();
-  for (const auto& s : waiting_)
-    if (s->id == id) return s.get();
-  return nullptr;
+void Scheduler::settle(SequenceGroup&, Sequence& s, std::size_t cached) {
+  s.cached = cached;
+  cache_.publish(s.chain, s.tokens, cached);
+  if (s.chain.pages.size() > static_cast<std::size_t>(cache_.pages_for(cached)) &&
+      s.drafts.empty())
+    cache_.shrink(s.chain, cached);
+  const auto window = static_cast<std::size_t>(limits_.window);
+  if (window > 0 && cached + 1 > window) cache_.pass(s.chain, cached + 1 - window);
+}
+
+void Scheduler::abandon(const ScheduledStep&) {
+  cache_.forget_kept();
+  table_.tell_again();
+}
+
+void Scheduler::fork(SequenceGroup& group, std::span<const std::uint64_t> seeds) {
+  Sequence& first = *group.members.at(0);
+  check(group.phase == Phase::kRunning && group.members.size() == 1 &&
+            first.cached == first.tokens.size() &&
+            std::ssize(seeds) == group.width - 1,
+        "answers part after the prompt");
+  bool room = true;
+  for (const std::uint64_t seed : seeds) {
+    auto s = std::make_unique<Sequence>();
+    s->index = static_cast<std::int32_t>(group.members.size());
+    s->tokens.reserve(group.limit);
+    s->tokens = first.tokens;
+    s->seed = seed;
+    s->chain.root = first.chain.root;
+    s->chain.retention = first.chain.retention;
+    if (room && cache_.try_fork(first.chain, first.cached, s->chain)) {
+      s->cached = first.cached;
+      s->row = table_.take_row();
+      write_entry(*s, 0);
+    } else {
+      room = false;
+    }
+    group.members.push_back(std::move(s));
+  }
+  // They come back together, and find the prompt's pages.
+  if (!room) preempt(running_.find({group.order, group.id}));
+}
+
+void Scheduler::end(SequenceGroup& group, Sequence& s) {
+  check(!s.done, "an answer ends once");
+  if (s.row >= 0) {
+    planned_[static_cast<std::size_t>(s.row)] = {};
+    table_.free_row(std::exchange(s.row, -1));
+    cache_.release(s.chain, after(group));
+    --rows_promised_;
+  }
+  s.done = true;
+  group.promised = pages_to_promise(group);
 }
 
 void Scheduler::remove(RequestId id) {
-  const auto is_it = [&](const std::unique_ptr<Sequence>& s) { return s->id == id; };
-  if (const auto it = std::find_if(running_.begin(), running_.end(), is_it); it != running_.end()) {
-    pool_.release((*it)->pages);
-    running_.erase(it);
-    return;
+  const auto known = by_id_.find(id);
+  if (known == by_id_.end()) return;
+  SequenceGroup& group = *known->second;
+  by_id_.erase(known);
+  for (const auto& s : group.members)
+    if (const auto answer = static_cast<double>(group.generated(*s)); answer > 0)
+      usual_answer_ += (answer - usual_answer_) * (usual_answer_ == 0 ? 1 : kNewest);
+  Queue& queue = group.phase == Phase::kRunning ? running_ : waiting_;
+  if (group.phase == Phase::kRunning) stop_running(group, after(group));
+  cache_.close_root(group.members[0]->chain.root);
+  group.phase = Phase::kGone;
+  auto node = queue.extract({group.order, group.id});
+  gone_.push_back(std::move(node.mapped()));
+}
+
+void Scheduler::set_ready(RequestId id) {
+  if (SequenceGroup* group = find(id)) group->ready = true;
+}
+
+SequenceGroup* Scheduler::find(RequestId id) {
+  const auto known = by_id_.find(id);
+  return known == by_id_.end() ? nullptr : known->second;
+}
+
+RequestState Scheduler::state(RequestId id) const {
+  const auto known = by_id_.find(id);
+  if (known == by_id_.end()) return {.phase = Phase::kGone};
+  const SequenceGroup& group = *known->second;
+  RequestState state{.phase = group.phase, .preemptions = group.preemptions};
+  if (group.phase != Phase::kWaiting) return state;
+  state.pages_free = cache_.available() - outstanding();
+  for (const auto& [order, other] : waiting_) {
+    if (other.get() == &group) break;
+    state.ahead += other->ready;
   }
-  const auto it = std::find_if(waiting_.begin(), waiting_.end(), is_it);
-  if (it != waiting_.end()) waiting_.erase(it);
+  state.reason = !group.ready        ? WaitReason::kNotReady
+                 : state.ahead > 0 ? WaitReason::kQueue
+                                   : head_reason_;
+  if (state.reason == WaitReason::kPages) state.pages_wanted = head_pages_;
+  return state;
 }
 
 void Scheduler::check_integrity() const {
-  std::vector<const std::vector<PageId>*> holders;
-  for (const auto& s : running_) {
-    holders.push_back(&s->pages);
-    check(s->cached < s->tokens.size() && s->tokens.size() <= s->limit,
-          "a running sequence has a token to compute");
-    check(static_cast<std::int64_t>(s->pages.size()) == pages_for(s->limit, limits_.page_tokens),
-          "pages for its limit");
+  std::vector<const PageChain*> chains;
+  std::int64_t rows = 0;
+  for (const auto& [order, group] : running_) {
+    check(group->phase == Phase::kRunning, "a running request runs");
+    rows += group->width;
+    for (const auto& s : group->members) {
+      rows -= s->done;
+      if (s->done) {
+        check(s->row < 0 && s->chain.pages.empty(), "an answer that ended holds nothing");
+        continue;
+      }
+      chains.push_back(&s->chain);
+      check(s->cached < s->tokens.size() && s->tokens.size() <= group->limit,
+            "a running sequence has a token to compute");
+      check(s->row >= 0, "a running sequence has a row");
+      check(std::ssize(s->chain.pages) >= cache_.pages_for(s->cached), "cached tokens have pages");
+      const auto row = table_.entries().subspan(
+          static_cast<std::size_t>(s->row * table_.pages()), s->chain.pages.size());
+      for (std::size_t p = s->chain.given_back; p < s->chain.pages.size(); ++p)
+        check(row[p] == s->chain.pages[p], "the block table says where pages are");
+    }
   }
-  for (const auto& s : waiting_)
-    check(s->pages.empty() && s->cached == 0, "a waiting sequence holds nothing");
-  pool_.check_integrity(holders);
+  check(rows == rows_promised_, "rows are accounted for");
+  for (const auto& [order, group] : waiting_) {
+    check(group->phase == Phase::kWaiting, "a waiting request waits");
+    for (const auto& s : group->members)
+      check(s->chain.pages.empty() && s->cached == 0 && s->row < 0,
+            "a waiting sequence holds nothing");
+  }
+  cache_.check_integrity(chains);
+  check(by_id_.size() == waiting_.size() + running_.size(), "every request is in one queue");
 }
 
 }  // namespace ingot

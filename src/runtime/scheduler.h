@@ -1,63 +1,149 @@
 #pragma once
 
 #include "runtime/batch.h"
-#include "runtime/block_pool.h"
+#include "runtime/block_table.h"
+#include "runtime/kv_cache.h"
 #include "runtime/sequence.h"
 
 #include <cstdint>
-#include <deque>
+#include <map>
 #include <memory>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace ingot {
 
+// What may start while others run.
+enum class SchedulerPolicy : std::uint8_t {
+  // As soon as its prompt fits; when pages run out, the youngest is paused and comes back later.
+  kMaxUtilization,
+  // When pages for all that it may ever hold are free: nobody is paused.
+  kGuaranteedNoEvict,
+  // When pages for the answer that is usual here are free; a wrong guess pauses the youngest.
+  kExpectedLength,
+};
+const char* to_string(SchedulerPolicy policy);
+
 struct SchedulerLimits {
   std::int64_t max_tokens = 0;     // of a step
   std::int64_t max_sequences = 0;  // of a step
+  std::int64_t max_pages = 0;      // of a sequence
   std::int64_t page_tokens = 0;
   std::int64_t kv_pages = 0;
+  std::int64_t host_pages = 0;  // that pages move to before they are forgotten
+  std::int64_t window = 0;      // tokens that any layer sees at most; 0: all
+  SchedulerPolicy policy = SchedulerPolicy::kMaxUtilization;
 };
 
-// What a step will do: the arrays for the device, and whose rows they are.
+// What a step will do: the arrays for the device, and whose they are.
 struct ScheduledStep {
+  struct Entry {
+    SequenceGroup* group = nullptr;
+    Sequence* sequence = nullptr;
+    std::size_t begin = 0;   // its first token in this step
+    std::size_t count = 0;   // tokens, drafts included
+    std::size_t drafts = 0;  // of them, at the end
+  };
+  // Logits that come out, by entry of batch.rows: what follows the token at `position`.
+  struct Row {
+    SequenceGroup* group = nullptr;
+    Sequence* sequence = nullptr;
+    std::size_t position = 0;
+  };
   Batch batch;
-  std::vector<Sequence*> sequences;  // by row of block_table
-  std::vector<Sequence*> sampled;    // by entry of batch.rows
+  std::vector<Entry> entries;
+  std::vector<Row> rows;
+  std::int64_t decode_tokens = 0;  // the others are of prompts
+  std::int64_t preempted = 0;      // requests paused to make room
+
+  bool empty() const { return entries.empty(); }
 };
 
-// Decides who runs next. Pure bookkeeping, no device. Decodes go first, then prompts in order of
-// arrival, in chunks that fill the step's token budget. A sequence starts when pages for its limit
-// are free, so none is ever evicted.
+// Where a request stands.
+struct RequestState {
+  Phase phase = Phase::kWaiting;
+  WaitReason reason = WaitReason::kNone;
+  std::int64_t ahead = 0;         // waiting requests that come first
+  std::int64_t pages_wanted = 0;  // to start, with kPages
+  std::int64_t pages_free = 0;
+  std::int64_t preemptions = 0;
+};
+
+// Decides who runs next. Pure bookkeeping, no device. Every running answer decodes in every step;
+// what is left of the step's tokens goes to prompts, oldest first, in chunks. Requests start in
+// order, nobody is overtaken, and the oldest may pause all others: it always goes on, so everybody
+// comes to an end. Costs nothing that grows with the length of a sequence. One thread.
 class Scheduler {
  public:
   explicit Scheduler(const SchedulerLimits& limits);
 
-  // The sequence waits. Its limit must fit the pool (fits()).
-  Sequence& add(std::unique_ptr<Sequence> sequence);
-  bool fits(std::size_t limit) const;
+  // The request waits for its turn. It has one member, whose tokens are the prompt; limit is at
+  // least one more and fits().
+  SequenceGroup& add(std::unique_ptr<SequenceGroup> group, std::string_view salt);
+  // Whether `width` answers of `limit` tokens each, with a prompt in common, fit the whole cache.
+  bool fits(std::size_t prompt_tokens, std::size_t limit, std::int32_t width) const;
   bool has_work() const { return !waiting_.empty() || !running_.empty(); }
 
-  // The next step; empty when nobody can run.
-  ScheduledStep next();
-  // The step has run: its tokens are cached. Call before appending drawn tokens.
+  // The next step, valid until the next call; empty when nobody can run. `now` in seconds.
+  ScheduledStep& next(double now);
+  // The step has run: its tokens, without drafts, are cached. Call before appending drawn tokens.
   void commit(const ScheduledStep& step);
-  // Takes a sequence out, waiting or running; its pages are free at once.
+  // The step has failed: nothing of it is to be believed. The caller removes its requests.
+  void abandon(const ScheduledStep& step);
+  // After tokens of an answer with drafts were accepted: `cached` of its tokens stay.
+  void settle(SequenceGroup& group, Sequence& sequence, std::size_t cached);
+  // More answers after the first token of the first: one for each seed, all alike so far.
+  void fork(SequenceGroup& group, std::span<const std::uint64_t> seeds);
+  // An answer has ended, others of its request go on: its pages are free at once.
+  void end(SequenceGroup& group, Sequence& sequence);
+  // Takes a request out, waiting or running; its pages are free at once. The group lives until the
+  // next step.
   void remove(RequestId id);
+  void set_ready(RequestId id);
 
-  Sequence* find(RequestId id);
-  const BlockPool& pool() const { return pool_; }
+  SequenceGroup* find(RequestId id);
+  RequestState state(RequestId id) const;
+  const KvCache& cache() const { return cache_; }
   std::size_t waiting() const { return waiting_.size(); }
   std::size_t running() const { return running_.size(); }
+  std::int64_t preemptions() const { return preemptions_; }
+  // Throws Error{kBug}.
   void check_integrity() const;
 
  private:
-  void admit();
-  void append(ScheduledStep& step, Sequence& sequence, std::size_t count) const;
+  using Order = std::pair<std::int64_t, RequestId>;
+  using Queue = std::map<Order, std::unique_ptr<SequenceGroup>>;
+
+  bool place(SequenceGroup& group, std::int64_t& prompt_budget);
+  bool grow(SequenceGroup& group, Sequence& sequence, std::size_t tokens);
+  void preempt(Queue::iterator at);
+  void admit(std::int64_t budget);
+  bool try_start(SequenceGroup& group, std::int64_t budget);
+  WaitReason reason_to_wait(SequenceGroup& group);
+  std::int64_t pages_to_promise(const SequenceGroup& group) const;
+  std::int64_t outstanding() const;
+  std::int64_t window_pages(std::int64_t pages) const;
+  void stop_running(SequenceGroup& group, KvCache::After after);
+  void write_entry(Sequence& sequence, std::size_t first_page);
+  void build();
+  void append(const ScheduledStep::Entry& entry);
 
   SchedulerLimits limits_;
-  BlockPool pool_;
-  std::deque<std::unique_ptr<Sequence>> waiting_;
-  std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
+  KvCache cache_;
+  BlockTable table_;
+  Queue waiting_;
+  Queue running_;
+  std::vector<std::unique_ptr<SequenceGroup>> gone_;
+  std::unordered_map<RequestId, SequenceGroup*> by_id_;
+  std::vector<ScheduledStep::Entry> planned_;  // by row of the table
+  ScheduledStep step_;
+  std::int64_t rows_promised_ = 0;  // answers of all that runs, those to come included
+  WaitReason head_reason_ = WaitReason::kNone;  // why the first that waits does
+  RequestId head_ = 0;                          // for whom head_pages_ were counted
+  std::int64_t head_pages_ = 0;
+  std::int64_t preemptions_ = 0;
+  double usual_answer_ = 0;  // tokens, a running mean of what ended
 };
 
 }  // namespace ingot

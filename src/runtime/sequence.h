@@ -1,27 +1,67 @@
 #pragma once
 
 #include "ingot/request.h"
-#include "runtime/block_pool.h"
+#include "runtime/kv_cache.h"
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace ingot {
 
-// One request's tokens, pages and place in the queue. Owned by the scheduler, touched by one
-// thread.
+// One answer of a request: its tokens, its pages, its row in the batch. Touched by one thread.
 struct Sequence {
+  std::int32_t index = 0;            // of the answers of its request
+  std::vector<std::int32_t> tokens;  // prompt and answer
+  std::vector<std::int32_t> drafts;  // guesses of what follows; the next step checks them
+  std::size_t cached = 0;            // tokens whose K and V are in its pages
+  PageChain chain;
+  std::int32_t row = -1;  // of the block table while it runs
+  std::uint64_t seed = 0;
+  bool done = false;  // has ended; others of its request go on
+
+  std::size_t left() const { return tokens.size() - cached; }
+};
+
+enum class Phase : std::uint8_t {
+  kWaiting,  // has no pages
+  kRunning,
+  kGone,  // ended while a step with it was under way
+};
+
+// Why a request does not run.
+enum class WaitReason : std::uint8_t {
+  kNone,      // it runs
+  kQueue,     // others come first
+  kPages,     // the KV cache has no room for it yet
+  kRows,      // as many sequences run as a step holds
+  kBudget,    // the step is full
+  kNotReady,  // something of its own is being made, such as its grammar
+};
+const char* to_string(WaitReason reason);
+
+// A request as the scheduler sees it: answers that share a prompt, start together and are paused
+// together.
+struct SequenceGroup {
   RequestId id = 0;
   SamplingParams sampling;
-  std::vector<std::int32_t> tokens;  // prompt and answer
   std::size_t prompt_tokens = 0;
-  std::size_t limit = 0;      // most tokens it may ever hold
-  std::size_t cached = 0;     // tokens whose K and V are in its pages
-  std::vector<PageId> pages;  // page i holds tokens i * page_tokens ..
+  std::size_t limit = 0;  // most tokens an answer may hold, prompt included
   std::int32_t rope_row = 0;
-  std::uint64_t seed = 0;
+  std::int32_t width = 1;      // answers it will have
+  bool prompt_rows = false;    // logits of every prompt token are wanted
+  bool ready = true;           // false: not to be started yet
+  bool share = true;           // pages are shared with other requests of the same salt
+  std::int64_t order = 0;      // who comes first: smaller, then the smaller id
+  std::vector<std::unique_ptr<Sequence>> members;
 
-  std::size_t generated() const { return tokens.size() - prompt_tokens; }
+  Phase phase = Phase::kWaiting;
+  std::int64_t promised = 0;     // pages that the policy keeps for it
+  std::int64_t preemptions = 0;
+  std::size_t reused = 0;        // prompt tokens found in the cache when it first started
+  bool started = false;
+
+  std::size_t generated(const Sequence& s) const { return s.tokens.size() - prompt_tokens; }
 };
 
 }  // namespace ingot
