@@ -70,6 +70,8 @@ struct OutputEvent {
   std::string text;  // whole characters only
   std::vector<std::int32_t> tokens;
   std::vector<TokenLogprob> logprobs;
+  // With the request's first event, where asked for: of every prompt token but the first.
+  std::vector<TokenLogprob> prompt_logprobs;
   FinishReason finish = FinishReason::kRunning;
   std::string error;  // with kError, and why in error_code
   ErrorCode error_code{};

@@ -46,7 +46,7 @@ class Conversation {
         answer(model_, {.prompt = std::move(prompt.ids), .sampling = params_}, true, between);
     turns_.erase(turns_.begin(), turns_.begin() + prompt.dropped);
     turns_.push_back({text, said.text});
-    const auto [asked, made] = said.usage;
+    const std::int64_t asked = said.usage.prompt_tokens, made = said.usage.completion_tokens;
     if (said.finish == FinishReason::kLength && asked + made >= context_ &&
         made != params_.max_tokens)
       notice(fmt::format("the answer is cut: the context of {} tokens is full", context_));

@@ -96,6 +96,7 @@ std::vector<RequestId> Bench::submit(std::int64_t prompt_tokens, std::int64_t ma
   std::uint64_t state = 1;
   for (std::int64_t b = 0; b < o_.batch; ++b) {
     Request request;
+    request.share_cache = false;  // every repetition reads its prompts
     for (std::int64_t i = 0; i < prompt_tokens; ++i) {
       state = state * 6364136223846793005ULL + 1442695040888963407ULL;
       request.prompt.push_back(static_cast<std::int32_t>(
@@ -132,7 +133,7 @@ void Bench::time_prefill() {
 void Bench::time_decode() {
   const std::int64_t chunk = model_.plan().max[Symbol::kTokens];
   const std::int64_t reading = o_.batch * ((context_ + chunk - 1) / chunk + 1);
-  const auto ids = submit(context_, o_.decode + reading + 1);
+  const auto ids = submit(context_, o_.decode + reading + 2);
   std::int64_t started = 0, steps = 0;
   while (steps < o_.decode) {
     const double begin = now();

@@ -89,6 +89,9 @@ class CpuDevice final : public Device {
   std::unique_ptr<Buffer> allocate(std::size_t bytes, std::string_view purpose) override {
     return allocate_pages(bytes, purpose, present_);
   }
+  std::unique_ptr<Buffer> allocate_host(std::size_t bytes, std::string_view purpose) override {
+    return allocate(bytes, purpose);
+  }
   std::unique_ptr<Buffer> place_weights(std::span<const std::byte> mapped,
                                         const std::function<void(std::size_t)>& progress) override {
     if (progress) progress(mapped.size());
@@ -100,6 +103,9 @@ class CpuDevice final : public Device {
   }
   void copy_out(std::span<std::byte> host, const std::byte* device, Stream&) override {
     if (!host.empty()) std::memcpy(host.data(), device, host.size());
+  }
+  void copy_within(std::byte* to, const std::byte* from, std::size_t bytes, Stream&) override {
+    std::memcpy(to, from, bytes);
   }
 
  private:

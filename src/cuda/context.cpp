@@ -131,6 +131,23 @@ CudaBuffer::~CudaBuffer() {
   context_->release(address_, bytes_);
 }
 
+PinnedBuffer::PinnedBuffer(std::shared_ptr<Context> context, std::size_t bytes,
+                           std::string_view purpose)
+    : context_(std::move(context)), bytes_(bytes) {
+  context_->enter();
+  void* memory = nullptr;
+  if (context_->api().mem_host_alloc(&memory, std::max<std::size_t>(bytes, 1), 0) != kSuccess)
+    fail(ErrorCode::kDoesNotFit, "[cuda.memory] {} bytes of host memory for {}: there are none",
+         bytes, purpose);
+  data_ = static_cast<std::byte*>(memory);
+  std::memset(data_, 0, bytes);
+}
+
+PinnedBuffer::~PinnedBuffer() {
+  if (context_->api().mem_free_host(data_) != kSuccess)
+    log_warning("[cuda.cuMemFreeHost] failed on {}", context_->name());
+}
+
 CudaStream::CudaStream(std::shared_ptr<Context> context) : context_(std::move(context)) {
   context_->enter();
   context_->expect(context_->api().stream_create(&handle_, kStreamNonBlocking), "cuStreamCreate");

@@ -77,6 +77,23 @@ class CudaBuffer final : public Buffer {
   DevicePointer address_ = 0;
 };
 
+// Memory of the host that the device reads and writes directly. Zeroed.
+class PinnedBuffer final : public Buffer {
+ public:
+  PinnedBuffer(std::shared_ptr<Context> context, std::size_t bytes, std::string_view purpose);
+  ~PinnedBuffer() override;
+  PinnedBuffer(const PinnedBuffer&) = delete;
+  PinnedBuffer& operator=(const PinnedBuffer&) = delete;
+
+  std::byte* data() const override { return data_; }
+  std::size_t bytes() const override { return bytes_; }
+
+ private:
+  std::shared_ptr<Context> context_;
+  std::size_t bytes_;
+  std::byte* data_ = nullptr;
+};
+
 class CudaStream final : public Stream {
  public:
   explicit CudaStream(std::shared_ptr<Context> context);

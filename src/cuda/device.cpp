@@ -154,6 +154,9 @@ class CudaDevice final : public Device {
   std::unique_ptr<Buffer> allocate(std::size_t bytes, std::string_view purpose) override {
     return std::make_unique<CudaBuffer>(here(), bytes, purpose);
   }
+  std::unique_ptr<Buffer> allocate_host(std::size_t bytes, std::string_view purpose) override {
+    return std::make_unique<PinnedBuffer>(here(), bytes, purpose);
+  }
   std::unique_ptr<Buffer> place_weights(std::span<const std::byte> mapped,
                                         const std::function<void(std::size_t)>& progress) override {
     auto buffer = std::make_unique<CudaBuffer>(here(), mapped.size(), "weights");
@@ -177,6 +180,15 @@ class CudaDevice final : public Device {
         context_->api().memcpy_dtoh_async(host.data(), reinterpret_cast<DevicePointer>(device),
                                           host.size(), cuda_stream(&stream).handle()),
         "cuMemcpyDtoHAsync");
+  }
+  void copy_within(std::byte* to, const std::byte* from, std::size_t bytes,
+                   Stream& stream) override {
+    here()->enter();
+    context_->expect(
+        context_->api().memcpy_dtod_async(reinterpret_cast<DevicePointer>(to),
+                                          reinterpret_cast<DevicePointer>(from), bytes,
+                                          cuda_stream(&stream).handle()),
+        "cuMemcpyDtoDAsync");
   }
 
  private:

@@ -52,6 +52,7 @@ void resolve_work(DriverApi& api, Resolver& resolve) {
   resolve(api.mem_free_host, "cuMemFreeHost");
   resolve(api.memcpy_htod_async, "cuMemcpyHtoDAsync");
   resolve(api.memcpy_dtoh_async, "cuMemcpyDtoHAsync");
+  resolve(api.memcpy_dtod_async, "cuMemcpyDtoDAsync");
   resolve(api.memset_d8_async, "cuMemsetD8Async");
   resolve(api.stream_create, "cuStreamCreate");
   resolve(api.stream_destroy, "cuStreamDestroy");

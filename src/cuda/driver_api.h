@@ -53,6 +53,7 @@ struct DriverApi {
   Status (*mem_free_host)(void*);
   Status (*memcpy_htod_async)(DevicePointer, const void*, std::size_t, StreamHandle);
   Status (*memcpy_dtoh_async)(void*, DevicePointer, std::size_t, StreamHandle);
+  Status (*memcpy_dtod_async)(DevicePointer, DevicePointer, std::size_t, StreamHandle);
   Status (*memset_d8_async)(DevicePointer, unsigned char, std::size_t, StreamHandle);
   Status (*stream_create)(StreamHandle*, unsigned);
   Status (*stream_destroy)(StreamHandle);

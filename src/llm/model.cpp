@@ -233,24 +233,24 @@ void Model::score(std::span<const std::int32_t> tokens, std::int64_t steps,
     fail(ErrorCode::kRequest, "[score.steps] {}; wanted 0 to {}", steps, count - 1);
   Scheduler scheduler({.max_tokens = plan_.max[Symbol::kTokens],
                        .max_sequences = 1,
+                       .max_pages = plan_.max[Symbol::kPages],
                        .page_tokens = plan_.page_tokens,
                        .kv_pages = executor_->kv_pages()});
-  if (!scheduler.fits(static_cast<std::size_t>(count)))
+  if (!scheduler.fits(tokens.size(), tokens.size(), 1))
     fail(ErrorCode::kRequest, "[score] {} tokens; the KV cache holds {}", count,
          executor_->kv_pages() * plan_.page_tokens);
-  auto owned = std::make_unique<Sequence>();
-  owned->tokens.assign(tokens.begin(), tokens.end() - steps);
-  // Nothing is drawn, so the last token itself stands for the answer that a sequence has room for.
-  owned->prompt_tokens = std::min(owned->tokens.size(), static_cast<std::size_t>(count) - 1);
-  owned->limit = static_cast<std::size_t>(count);
-  owned->rope_row = info_.rope_long_from > 0 && count > info_.rope_long_from;
-  Sequence& sequence = scheduler.add(std::move(owned));
+  auto group = std::make_unique<SequenceGroup>();
+  group->prompt_tokens = group->limit = tokens.size();  // nothing is drawn
+  group->rope_row = info_.rope_long_from > 0 && count > info_.rope_long_from;
+  group->prompt_rows = true;
+  group->members.push_back(std::make_unique<Sequence>());
+  Sequence& sequence = *group->members.back();
+  sequence.tokens.assign(tokens.begin(), tokens.end() - steps);
+  scheduler.add(std::move(group), "");
+  loop_->forget_pages();
   std::int64_t done = 0;
   while (done < count) {
-    ScheduledStep step = scheduler.next();
-    step.batch.rows.clear();
-    for (std::int64_t i = 0; i < step.batch.tokens(); ++i)
-      step.batch.rows.push_back(static_cast<std::int32_t>(i));
+    const ScheduledStep& step = scheduler.next(0);
     executor_->run(step.batch,
                    [&](std::int64_t first, std::int64_t rows, std::span<const float> logits) {
                      sink(done + first, rows, logits);

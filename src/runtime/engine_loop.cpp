@@ -7,10 +7,33 @@
 #include "runtime/check_sampling.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <random>
 #include <utility>
 
 namespace ingot {
+
+namespace {
+
+constexpr double kSecondsPerPriority = 10;
+constexpr std::int32_t kHighestPriority = 100;
+
+// Tokens that any layer sees, 0 for all.
+std::int64_t widest_window(const Plan& plan) {
+  std::int64_t window = 0;
+  for (const PlanState& state : plan.states) {
+    if (state.spec.window == 0) return 0;
+    window = std::max(window, state.spec.window);
+  }
+  return window;
+}
+
+std::int32_t answers_of(const SamplingParams& p) {
+  return std::max(p.n, p.best_of);
+}
+
+}  // namespace
 
 const char* to_string(FinishReason reason) {
   switch (reason) {
@@ -22,6 +45,8 @@ const char* to_string(FinishReason reason) {
       return "length";
     case FinishReason::kCancelled:
       return "cancelled";
+    case FinishReason::kDeadline:
+      return "deadline";
     case FinishReason::kError:
       return "error";
   }
@@ -34,200 +59,388 @@ Error error_of(const OutputEvent& event) {
 }
 
 EngineLoop::EngineLoop(Executor& executor, const EngineInfo& info, const Tokenizer* tokenizer)
+    : EngineLoop(executor, info, tokenizer, Options()) {}
+
+EngineLoop::EngineLoop(Executor& executor, const EngineInfo& info, const Tokenizer* tokenizer,
+                       const Options& options)
     : executor_(executor),
       info_(info),
       tokenizer_(tokenizer),
+      options_(options),
       scheduler_({.max_tokens = executor.plan().max[Symbol::kTokens],
                   .max_sequences = executor.plan().max[Symbol::kSequences],
+                  .max_pages = executor.plan().max[Symbol::kPages],
                   .page_tokens = executor.plan().page_tokens,
-                  .kv_pages = executor.kv_pages()}) {}
+                  .kv_pages = executor.kv_pages(),
+                  .host_pages = executor.host_pages(),
+                  .window = widest_window(executor.plan()),
+                  .policy = options.policy}),
+      sampler_(info.end_ids) {
+  if (options_.overlap) runner_ = std::make_unique<StepRunner>();
+}
 
-// What the parameters may say and this loop does not do.
+EngineLoop::~EngineLoop() = default;
+
+double EngineLoop::now() const {
+  return std::chrono::duration<double>(Clock::now() - start_).count();
+}
+
+// What parameters may say and this loop does not do.
 std::string EngineLoop::refusal_of(const Request& request) const {
   const SamplingParams& p = request.sampling;
-  const std::int64_t vocab = executor_.vocab();
-  if (std::string wrong = check_sampling(p, vocab); !wrong.empty()) return "[request] " + wrong;
+  if (std::string wrong = check_sampling(p, executor_.vocab()); !wrong.empty())
+    return "[request] " + wrong;
   if (p.beam_width != 1) return fmt::format("[request] beam_width {}: wanted 1", p.beam_width);
-  if (p.n != 1) return fmt::format("[request] n {}: wanted 1", p.n);
-  if (p.best_of > 1) return fmt::format("[request] best_of {}: wanted 1", p.best_of);
-  if (p.prompt_logprobs >= 0)
-    return fmt::format("[request] prompt_logprobs {}: wanted none", p.prompt_logprobs);
   if (!p.bad_words.empty() && !tokenizer_)
     return "[request] bad_words: the engine has no tokenizer; wanted bad_token_ids";
+  const std::int64_t rows = executor_.plan().max[Symbol::kSequences];
+  if (answers_of(p) > rows)
+    return fmt::format("[request] {} answers at once; the engine was built for {}, see --max-batch",
+                       answers_of(p), rows);
+  if (std::abs(request.priority) > kHighestPriority)
+    return fmt::format("[request] priority {}: wanted -{} to {}", request.priority,
+                       kHighestPriority, kHighestPriority);
+  if (!(request.deadline >= 0) || !std::isfinite(request.deadline))
+    return fmt::format("[request] deadline {}: wanted seconds from now, or 0", request.deadline);
+  if (request.cache_priority < 0 || request.cache_priority > Retention::kHighest)
+    return fmt::format("[request] cache_priority {}: wanted 0 to {}", request.cache_priority,
+                       Retention::kHighest);
+  if (!(request.cache_seconds >= 0) || !std::isfinite(request.cache_seconds))
+    return fmt::format("[request] cache_seconds {}: wanted 0 or more", request.cache_seconds);
+  return refusal_of_prompt(request);
+}
+
+std::string EngineLoop::refusal_of_prompt(const Request& request) const {
+  const std::int64_t vocab = executor_.vocab();
   if (request.prompt.empty()) return "[request.prompt] is empty, and there is nothing to continue";
   for (const std::int32_t id : request.prompt)
     if (id < 0 || id >= vocab)
       return fmt::format("[request.prompt] token {} is outside the vocabulary of {}", id, vocab);
-  if (request.prompt.size() >= static_cast<std::size_t>(info_.max_seq))
+  const auto tokens = request.prompt.size();
+  if (tokens >= static_cast<std::size_t>(info_.max_seq))
     return fmt::format(
-        "[request.prompt] {} tokens; the context holds {} with room for one of the answer",
-        request.prompt.size(), info_.max_seq);
+        "[request.prompt] {} tokens; the context holds {} with room for one of the answer", tokens,
+        info_.max_seq);
+  const std::int32_t answers = answers_of(request.sampling);
+  if (!scheduler_.fits(tokens, tokens + 1, answers)) {
+    const auto room = executor_.kv_pages() * executor_.plan().page_tokens;
+    if (answers == 1)
+      return fmt::format("[request.prompt] {} tokens; the KV cache holds {}", tokens, room);
+    return fmt::format("[request.prompt] {} tokens with {} answers; the KV cache holds {} tokens",
+                       tokens, answers, room);
+  }
   return {};
+}
+
+// Most tokens that an answer may hold, its prompt included: what is asked for, the context, and
+// what the cache holds of it.
+std::size_t EngineLoop::limit_of(const Request& request) const {
+  const auto max_seq = static_cast<std::size_t>(info_.max_seq);
+  const std::size_t prompt = request.prompt.size();
+  const auto wanted = static_cast<std::size_t>(request.sampling.max_tokens);
+  const std::size_t limit = wanted == 0 ? max_seq : std::min(max_seq, prompt + wanted);
+  const std::int32_t answers = answers_of(request.sampling);
+  if (scheduler_.fits(prompt, limit, answers)) return limit;
+  std::size_t fits = prompt + 1, too_long = limit;
+  while (too_long - fits > 1) {
+    const std::size_t middle = fits + (too_long - fits) / 2;
+    (scheduler_.fits(prompt, middle, answers) ? fits : too_long) = middle;
+  }
+  return fits;
 }
 
 Result<RequestId> EngineLoop::submit(Request request) {
   if (std::string wrong = refusal_of(request); !wrong.empty()) return refusal(std::move(wrong));
   if (tokenizer_) resolve_bad_words(request.sampling, *tokenizer_);
-  const auto max_seq = static_cast<std::size_t>(info_.max_seq);
+  const double time = now();
+  auto record = std::make_unique<RequestRecord>();
+  auto group = std::make_unique<SequenceGroup>();
+  record->id = group->id = next_id_++;
+  group->record = record.get();
+  group->prompt_tokens = record->prompt_tokens = request.prompt.size();
+  group->limit = limit_of(request);
+  group->rope_row =
+      info_.rope_long_from > 0 && static_cast<std::int64_t>(group->limit) > info_.rope_long_from;
+  group->width = record->open = answers_of(request.sampling);
+  group->prompt_rows = request.sampling.prompt_logprobs >= 0;
+  group->share = request.share_cache;
+  group->order =
+      static_cast<std::int64_t>(1000 * (time - kSecondsPerPriority * request.priority));
+  record->seed = request.sampling.seed
+                     ? *request.sampling.seed
+                     : (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
+  record->sampling = std::move(request.sampling);
+  record->change_logits = std::move(request.change_logits);
+  record->compares = record->sampling.best_of > record->sampling.n;
+  record->submitted = time;
+  record->deadline = request.deadline > 0 ? time + request.deadline : 0;
+  deadlines_ += record->deadline > 0;
+  const SamplingParams& p = record->sampling;
+  record->answers.push_back(std::make_unique<AnswerRecord>(
+      AnswerText(tokenizer_, p.stop, p.include_stop_str), SamplingState(p, request.prompt)));
+
   auto sequence = std::make_unique<Sequence>();
-  sequence->id = next_id_++;
-  sequence->prompt_tokens = request.prompt.size();
-  const auto wanted = static_cast<std::size_t>(request.sampling.max_tokens);
-  sequence->limit = wanted == 0 ? max_seq : std::min(max_seq, request.prompt.size() + wanted);
-  if (!scheduler_.fits(sequence->limit)) {
-    const auto room = static_cast<std::size_t>(executor_.kv_pages() * executor_.plan().page_tokens);
-    if (request.prompt.size() >= room)
-      return refusal(fmt::format("[request.prompt] {} tokens; the KV cache holds {}",
-                                 request.prompt.size(), room));
-    sequence->limit = room;
-  }
+  sequence->tokens.reserve(group->limit);
   sequence->tokens = std::move(request.prompt);
-  sequence->rope_row =
-      info_.rope_long_from > 0 && static_cast<std::int64_t>(sequence->limit) > info_.rope_long_from;
-  sequence->seed = request.sampling.seed
-                       ? *request.sampling.seed
-                       : (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
-  sequence->sampling = std::move(request.sampling);
-  const SamplingParams& p = sequence->sampling;
-  answers_.emplace(sequence->id, Answer{.text = AnswerText(tokenizer_, p.stop, p.include_stop_str),
-                                        .state = SamplingState(p, sequence->tokens),
-                                        .change_logits = std::move(request.change_logits),
-                                        .submitted = Clock::now()});
-  return scheduler_.add(std::move(sequence)).id;
+  sequence->seed = record->seed;
+  sequence->chain.retention = {.priority = request.cache_priority,
+                               .seconds = request.cache_seconds};
+  group->members.push_back(std::move(sequence));
+  ++totals_.requests;
+  const RequestId id = record->id;
+  records_.emplace(id, std::move(record));
+  scheduler_.add(std::move(group), request.cache_salt);
+  return id;
 }
 
 void EngineLoop::cancel(RequestId id) {
-  Sequence* sequence = scheduler_.find(id);
-  if (!sequence) return;
-  OutputEvent event = event_for(*sequence);
-  finish(*sequence, FinishReason::kCancelled, event);
-  pending_.push_back(std::move(event));
+  if (running_ || delivering_) {
+    cancels_.push_back(id);
+  } else {
+    end_request(id, FinishReason::kCancelled);
+  }
+}
+
+void EngineLoop::cancel_asked() {
+  for (const RequestId id : std::exchange(cancels_, {})) end_request(id, FinishReason::kCancelled);
+}
+
+void EngineLoop::expire() {
+  std::vector<RequestId> late;
+  for (const auto& [id, record] : records_)
+    if (record->deadline > 0 && now() >= record->deadline) late.push_back(id);
+  std::ranges::sort(late);
+  for (const RequestId id : late) end_request(id, FinishReason::kDeadline);
 }
 
 std::vector<OutputEvent> EngineLoop::step() {
-  std::vector<OutputEvent> events = std::exchange(pending_, {});
-  const ScheduledStep step = scheduler_.next();
-  if (step.sequences.empty()) return events;
-  std::vector<RequestId> ids;
-  for (const Sequence* sequence : step.sequences) ids.push_back(sequence->id);
-  try {
-    run_step(step, events);
-  } catch (const std::exception& e) {
-    const Error error = as_error(e);
-    for (const RequestId id : ids) {
-      Sequence* sequence = scheduler_.find(id);
-      if (!sequence) continue;  // had ended before the fault
-      OutputEvent event = event_for(*sequence);
-      event.error = error.message();
-      event.error_code = error.code();
-      finish(*sequence, FinishReason::kError, event);
-      events.push_back(std::move(event));
-    }
-  }
+  std::vector<OutputEvent> events;
+  step([&](OutputEvent&& event) { events.push_back(std::move(event)); });
   return events;
 }
 
-void EngineLoop::run_step(const ScheduledStep& step, std::vector<OutputEvent>& events) {
-  const auto vocab = static_cast<std::size_t>(executor_.vocab());
-  std::vector<std::int32_t> drawn(step.sampled.size());
-  std::vector<std::string> failed(step.sampled.size());
-  std::vector<TokenLogprob> logprobs(step.sampled.size());
-  executor_.run(step.batch,
-                [&](std::int64_t first, std::int64_t count, std::span<const float> logits) {
-                  for (std::int64_t r = 0; r < count; ++r) {
-                    const auto at = static_cast<std::size_t>(first + r);
-                    const Sequence& s = *step.sampled[at];
-                    const auto row = logits.subspan(static_cast<std::size_t>(r) * vocab, vocab);
-                    try {
-                      drawn[at] = draw(s, row);
-                      if (s.sampling.logprobs >= 0)
-                        logprobs[at] = logprobs_.of(row, drawn[at], s.sampling.logprobs);
-                    } catch (const Error& e) {
-                      if (e.code() != ErrorCode::kRequest) throw;
-                      failed[at] = e.message();
-                    }
-                  }
-                });
-  scheduler_.commit(step);
-  for (std::size_t i = 0; i < step.sampled.size(); ++i) {
-    Sequence& s = *step.sampled[i];
-    OutputEvent event = event_for(s);
-    if (!failed[i].empty()) {
-      event.error = failed[i];
-      event.error_code = ErrorCode::kRequest;
-      finish(s, FinishReason::kError, event);
+void EngineLoop::step(const EventSink& sink) {
+  sink_ = &sink;
+  for (OutputEvent& event : std::exchange(pending_, {})) sink(std::move(event));
+  cancel_asked();
+  if (deadlines_ > 0) expire();
+  const double began = now();
+  ScheduledStep& step = scheduler_.next(began);
+  if (step.empty()) {
+    deliver();
+  } else {
+    last_step_ = {.step = totals_.steps + 1, .schedule_seconds = now() - began};
+    for (const ScheduledStep::Entry& entry : step.entries)
+      if (RequestRecord& record = *entry.group->record; record.started < 0) {
+        record.started = began;
+        record.cached_tokens = static_cast<std::int64_t>(entry.group->reused);
+        totals_.prompt_tokens += static_cast<std::int64_t>(record.prompt_tokens);
+        totals_.cached_tokens += record.cached_tokens;
+      }
+    run_step(step);
+    if (!options_.overlap || !scheduler_.has_work()) deliver();
+  }
+  cancel_asked();
+  sink_ = nullptr;
+}
+
+void EngineLoop::run_step(ScheduledStep& step) {
+  const double began = now();
+  const auto run = [this, &step] {
+    sampler_.begin(step);
+    executor_.run(step.batch, [this](std::int64_t first, std::int64_t count,
+                                     std::span<const float> logits) {
+      sampler_.take(first, count, logits);
+    });
+    sampler_.end();
+  };
+  std::optional<Error> error;
+  running_ = true;
+  try {
+    if (runner_ && told_count_ > 0) {
+      runner_->start(run);
+      deliver();
+      runner_->wait();
     } else {
-      if (s.sampling.logprobs >= 0) event.logprobs.push_back(std::move(logprobs[i]));
-      accept(s, drawn[i], event);
+      run();
     }
-    events.push_back(std::move(event));
+  } catch (const std::exception& e) {
+    error = as_error(e);
+  }
+  running_ = false;
+  last_step_.run_seconds = now() - began;
+  end_by_text();
+  cancel_asked();
+  if (error) {
+    fail_step(step, *error);
+  } else {
+    finish_step(step);
+  }
+  closed_.clear();
+  count_step(step, began);
+}
+
+void EngineLoop::finish_step(const ScheduledStep& step) {
+  scheduler_.commit(step);
+  for (std::size_t i = 0; i < step.entries.size(); ++i)
+    if (!sampler_.drawn(i).empty()) accept(step.entries[i], sampler_.drawn(i));
+}
+
+void EngineLoop::fail_step(const ScheduledStep& step, const Error& error) {
+  for (const ScheduledStep::Entry& entry : step.entries) {
+    if (entry.group->phase == Phase::kGone) continue;
+    RequestRecord& record = *entry.group->record;
+    separate(record);
+    for (std::size_t i = 0; i < record.answers.size(); ++i) {
+      if (i < entry.group->members.size() && entry.group->members[i]->done) continue;
+      Told& told = tell(record, static_cast<std::int32_t>(i));
+      told.finish = FinishReason::kError;
+      told.error = error.message();
+      told.error_code = error.code();
+    }
+    scheduler_.remove(record.id);
+  }
+  scheduler_.abandon();
+}
+
+EngineLoop::Told& EngineLoop::tell(RequestRecord& record, std::int32_t index) {
+  if (told_count_ == told_.size()) told_.emplace_back();
+  Told& told = told_[told_count_++];
+  told.record = &record;
+  told.index = index;
+  told.token = -1;
+  told.finish = FinishReason::kRunning;
+  told.error.clear();
+  return told;
+}
+
+bool EngineLoop::ends(const RequestRecord& record, std::int32_t token) const {
+  const SamplingParams& p = record.sampling;
+  if (std::ranges::find(p.stop_token_ids, token) != p.stop_token_ids.end()) return true;
+  return !p.ignore_eos && std::ranges::find(info_.end_ids, token) != info_.end_ids.end();
+}
+
+void EngineLoop::accept(const ScheduledStep::Entry& entry, std::span<const DrawnToken> drawn) {
+  SequenceGroup& group = *entry.group;
+  Sequence& s = *entry.sequence;
+  if (group.phase == Phase::kGone || s.done) return;
+  if (group.width > 1 && group.members.size() == 1) return part(group, drawn);
+  const bool had_drafts = !s.drafts.empty();
+  s.drafts.clear();
+  for (const DrawnToken& token : drawn)
+    if (!accept_token(group, s, token)) return;
+  if (had_drafts) scheduler_.settle(s, s.tokens.size() - 1);
+}
+
+// A record for each answer: until now all were one.
+void EngineLoop::separate(RequestRecord& record) {
+  const SamplingParams& p = record.sampling;
+  while (std::ssize(record.answers) < answers_of(p))
+    record.answers.push_back(std::make_unique<AnswerRecord>(
+        AnswerText(tokenizer_, p.stop, p.include_stop_str), record.answers[0]->state));
+}
+
+// The prompt has been read: from here on each answer goes its way.
+void EngineLoop::part(SequenceGroup& group, std::span<const DrawnToken> drawn) {
+  RequestRecord& record = *group.record;
+  separate(record);
+  std::vector<std::uint64_t> seeds;
+  for (std::int32_t i = 1; i < group.width; ++i)
+    seeds.push_back(seed_of_answer(record.seed, static_cast<std::uint64_t>(i)));
+  scheduler_.fork(group, seeds);
+  // The last to end takes the request out, and the members with it: so by number.
+  for (std::size_t i = 0; i < drawn.size(); ++i) accept_token(group, *group.members[i], drawn[i]);
+}
+
+// False when the answer has ended with it.
+bool EngineLoop::accept_token(SequenceGroup& group, Sequence& s, const DrawnToken& drawn) {
+  RequestRecord& record = *group.record;
+  AnswerRecord& answer = *record.answers[static_cast<std::size_t>(s.index)];
+  Told& told = tell(record, s.index);
+  if (!drawn.error.empty()) {
+    told.error = drawn.error;
+    told.error_code = ErrorCode::kRequest;
+    told.finish = FinishReason::kError;
+    told.completion_tokens = static_cast<std::int64_t>(group.generated(s));
+    end_answer(group, s);
+    return false;
+  }
+  if (record.first_token < 0) record.first_token = now();
+  s.tokens.push_back(drawn.token);
+  answer.state.push(drawn.token);
+  ++totals_.generated_tokens;
+  if (record.compares) answer.sum_of_logprobs += drawn.logprob.logprob;
+  told.token = drawn.token;
+  told.logprob = drawn.logprob;
+  told.completion_tokens = static_cast<std::int64_t>(group.generated(s));
+  if (ends(record, drawn.token)) {
+    told.finish = FinishReason::kStop;
+  } else if (s.tokens.size() >= group.limit) {
+    told.finish = FinishReason::kLength;
+  } else {
+    return true;
+  }
+  end_answer(group, s);
+  return false;
+}
+
+// The group lives on until the next step is made.
+void EngineLoop::end_answer(SequenceGroup& group, Sequence& s) {
+  const bool others = std::ranges::any_of(
+      group.members, [&](const auto& other) { return other.get() != &s && !other->done; });
+  if (others) {
+    scheduler_.end(group, s);
+  } else {
+    scheduler_.remove(group.id);
+    s.done = true;
   }
 }
 
-std::int32_t EngineLoop::draw(const Sequence& s, std::span<const float> logits) {
-  const Answer& answer = answers_.at(s.id);
-  const std::vector<std::int32_t> forbidden = forbidden_now(s);
-  return sampler_.draw(logits, s.sampling,
-                       {.state = answer.state,
-                        .seed = s.seed,
-                        .position = s.tokens.size(),
-                        .forbidden = forbidden,
-                        .callback = &answer.change_logits,
-                        .tokens = s.tokens,
-                        .prompt_tokens = s.prompt_tokens});
-}
-
-// Whatever would end the answer, before it may end.
-std::vector<std::int32_t> EngineLoop::forbidden_now(const Sequence& s) const {
-  if (s.generated() >= static_cast<std::size_t>(s.sampling.min_tokens)) return {};
-  std::vector<std::int32_t> ids = s.sampling.stop_token_ids;
-  if (!s.sampling.ignore_eos) ids.insert(ids.end(), info_.end_ids.begin(), info_.end_ids.end());
-  return ids;
-}
-
-bool EngineLoop::ends(const Sequence& s, std::int32_t token) const {
-  const auto& own = s.sampling.stop_token_ids;
-  if (std::find(own.begin(), own.end(), token) != own.end()) return true;
-  if (s.sampling.ignore_eos) return false;
-  return std::find(info_.end_ids.begin(), info_.end_ids.end(), token) != info_.end_ids.end();
-}
-
-void EngineLoop::accept(Sequence& s, std::int32_t token, OutputEvent& event) {
-  Answer& answer = answers_.at(s.id);
-  const double now = std::chrono::duration<double>(Clock::now() - answer.submitted).count();
-  if (s.generated() == 0) answer.first_token = now;
-  s.tokens.push_back(token);
-  answer.state.push(token);
-  event.tokens.push_back(token);
-  event.usage.completion_tokens = static_cast<std::int64_t>(s.generated());
-  if (ends(s, token)) {
-    event.text = answer.text.finish();
-    return finish(s, FinishReason::kStop, event);
-  }
-  const bool may_end = s.generated() >= static_cast<std::size_t>(s.sampling.min_tokens);
-  event.text = answer.text.push(token, may_end);
-  if (answer.text.stopped()) return finish(s, FinishReason::kStop, event);
-  if (s.tokens.size() >= s.limit) {
-    event.text += answer.text.finish();
-    return finish(s, answer.text.stopped() ? FinishReason::kStop : FinishReason::kLength, event);
+// Answers whose text met a stop string while the next step ran.
+void EngineLoop::end_by_text() {
+  for (const auto& [id, index] : std::exchange(stopped_, {})) {
+    SequenceGroup* group = scheduler_.find(id);
+    if (!group) continue;
+    Sequence& s = *group->members[static_cast<std::size_t>(index)];
+    if (!s.done) end_answer(*group, s);
   }
 }
 
-OutputEvent EngineLoop::event_for(const Sequence& s) const {
-  OutputEvent event{.id = s.id};
-  event.seed = s.seed;
-  event.usage = {.prompt_tokens = static_cast<std::int64_t>(s.prompt_tokens),
-                 .completion_tokens = static_cast<std::int64_t>(s.generated())};
-  return event;
+void EngineLoop::count_step(const ScheduledStep& step, double began) {
+  StepStatistics& s = last_step_;
+  s.tokens = step.batch.tokens();
+  s.decode_tokens = step.decode_tokens;
+  s.sequences = static_cast<std::int64_t>(step.entries.size());
+  s.running = static_cast<std::int64_t>(scheduler_.running());
+  s.waiting = static_cast<std::int64_t>(scheduler_.waiting());
+  s.preempted = step.preempted;
+  const KvCacheStatistics cache = scheduler_.cache().statistics();
+  s.free_pages = cache.free_pages;
+  s.kept_pages = cache.kept_pages;
+  s.commit_seconds = now() - began - s.run_seconds;
+  ++totals_.steps;
 }
 
-void EngineLoop::finish(Sequence& s, FinishReason reason, OutputEvent& event) {
-  const Answer& answer = answers_.at(s.id);
-  event.finish = reason;
-  event.timing = {.first_token = answer.first_token,
-                  .total = std::chrono::duration<double>(Clock::now() - answer.submitted).count()};
-  answers_.erase(s.id);
-  scheduler_.remove(s.id);
+void EngineLoop::forget_pages() {
+  check(!scheduler_.has_work(), "pages of running requests are theirs");
+  scheduler_.forget_kept();
+}
+
+EngineStatistics EngineLoop::statistics() const {
+  EngineStatistics s = totals_;
+  const KvCacheStatistics cache = scheduler_.cache().statistics();
+  s.preemptions = scheduler_.preemptions();
+  s.running = static_cast<std::int64_t>(scheduler_.running());
+  s.waiting = static_cast<std::int64_t>(scheduler_.waiting());
+  s.pages = cache.pages;
+  s.free_pages = cache.free_pages;
+  s.kept_pages = cache.kept_pages;
+  s.host_pages = cache.host_pages;
+  s.host_used = cache.host_used;
+  s.evictions = cache.evictions;
+  s.pages_to_host = cache.to_host;
+  s.pages_from_host = cache.from_host;
+  return s;
 }
 
 }  // namespace ingot

@@ -2,19 +2,21 @@
 
 #include "base/result.h"
 #include "ingot/request.h"
+#include "ingot/statistics.h"
 #include "plan/engine_info.h"
-#include "runtime/answer_text.h"
 #include "runtime/executor.h"
-#include "runtime/logprobs.h"
-#include "runtime/sampler.h"
-#include "runtime/sampling_state.h"
+#include "runtime/request_record.h"
 #include "runtime/scheduler.h"
+#include "runtime/step_runner.h"
+#include "runtime/step_sampler.h"
 #include "text/tokenizer.h"
 
 #include <chrono>
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace ingot {
@@ -22,54 +24,110 @@ namespace ingot {
 // The error that a request ended with (kError), with the code of what failed.
 Error error_of(const OutputEvent& event);
 
-// Requests in, tokens out: schedule, run, sample, commit. One thread calls it.
+// Requests in, tokens out: schedule, run, sample, commit. While the device runs a step, the tokens
+// of the step before become text and go out. One thread calls it.
 class EngineLoop {
  public:
+  struct Options {
+    SchedulerPolicy policy = SchedulerPolicy::kMaxUtilization;
+    bool overlap = true;  // false: a step begins when the texts of the one before are out
+  };
   // All outlive the loop. `tokenizer` may be null: events then carry ids only.
   EngineLoop(Executor& executor, const EngineInfo& info, const Tokenizer* tokenizer);
+  EngineLoop(Executor& executor, const EngineInfo& info, const Tokenizer* tokenizer,
+             const Options& options);
+  ~EngineLoop();
+  EngineLoop(const EngineLoop&) = delete;
+  EngineLoop& operator=(const EngineLoop&) = delete;
 
   // Refused, as Error{kRequest} with numbers: parameters out of range, ids outside the vocabulary,
-  // a prompt that is empty or longer than the context.
+  // a prompt that is empty or longer than the context, more answers than the KV cache holds.
   Result<RequestId> submit(Request request);
-  // Frees the request's pages at once; a last event says kCancelled.
+  // Frees the request's pages at once; a last event says kCancelled. May be called from the sink.
   void cancel(RequestId id);
-  bool has_work() const { return scheduler_.has_work() || !pending_.empty(); }
+  bool has_work() const { return !records_.empty() || !pending_.empty(); }
 
-  // One step. A failing step fails its own requests: their last events say kError.
+  // One step. The sink gets what there is to tell, most of it while the step runs; it must not
+  // throw. A failing step fails its own requests: their last events say kError.
+  using EventSink = std::function<void(OutputEvent&&)>;
+  void step(const EventSink& sink);
+  // The same, as a list.
   std::vector<OutputEvent> step();
 
   const Scheduler& scheduler() const { return scheduler_; }
+  // Somebody else wrote on the KV pages: nothing in them is found again. No request may be running.
+  void forget_pages();
+  // Of the last step, and of all.
+  const StepStatistics& last_step() const { return last_step_; }
+  EngineStatistics statistics() const;
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Answer {
-    AnswerText text;
-    SamplingState state;
-    LogitsCallback change_logits;
-    Clock::time_point submitted;
-    double first_token = 0;
+  // A token that is the request's already and has not gone out yet.
+  struct Told {
+    RequestRecord* record = nullptr;
+    std::int32_t index = 0;
+    std::int32_t token = -1;  // -1: none, only an end
+    TokenLogprob logprob;
+    std::int64_t completion_tokens = 0;
+    FinishReason finish = FinishReason::kRunning;
+    std::string error;
+    ErrorCode error_code{};
   };
 
-  // What `request` asks that cannot be done: parameters, prompt. "" otherwise.
-  std::string refusal_of(const Request& request) const;
-  std::int32_t draw(const Sequence& sequence, std::span<const float> logits);
+  double now() const;
   Error refusal(std::string message) const { return {ErrorCode::kRequest, std::move(message)}; }
-  void run_step(const ScheduledStep& step, std::vector<OutputEvent>& events);
-  void accept(Sequence& sequence, std::int32_t token, OutputEvent& event);
-  std::vector<std::int32_t> forbidden_now(const Sequence& sequence) const;
-  bool ends(const Sequence& sequence, std::int32_t token) const;
-  OutputEvent event_for(const Sequence& sequence) const;
-  void finish(Sequence& sequence, FinishReason reason, OutputEvent& event);
+  std::string refusal_of(const Request& request) const;
+  std::string refusal_of_prompt(const Request& request) const;
+  std::size_t limit_of(const Request& request) const;
+
+  void run_step(ScheduledStep& step);
+  void finish_step(const ScheduledStep& step);
+  void fail_step(const ScheduledStep& step, const Error& error);
+  void accept(const ScheduledStep::Entry& entry, std::span<const DrawnToken> drawn);
+  bool accept_token(SequenceGroup& group, Sequence& sequence, const DrawnToken& drawn);
+  void separate(RequestRecord& record);
+  void part(SequenceGroup& group, std::span<const DrawnToken> drawn);
+  bool ends(const RequestRecord& record, std::int32_t token) const;
+  Told& tell(RequestRecord& record, std::int32_t index);
+  void end_answer(SequenceGroup& group, Sequence& sequence);
+
+  void deliver();
+  void deliver(Told& told);
+  void give(RequestRecord& record, OutputEvent event);
+  void give_best(RequestRecord& record);
+  void emit(OutputEvent event);
+  void close(RequestRecord& record);
+  OutputEvent event_for(const RequestRecord& record, std::int32_t index) const;
+  void end_by_text();
+  void cancel_asked();
+  void end_request(RequestId id, FinishReason reason);
+  void expire();
+  void count_step(const ScheduledStep& step, double began);
 
   Executor& executor_;
   const EngineInfo& info_;
   const Tokenizer* tokenizer_;
+  Options options_;
+  Clock::time_point start_ = Clock::now();
   Scheduler scheduler_;
-  Sampler sampler_;
-  Logprobs logprobs_;
-  std::map<RequestId, Answer> answers_;
-  std::vector<OutputEvent> pending_;  // of requests that ended outside a step
+  StepSampler sampler_;
+  std::unique_ptr<StepRunner> runner_;
+  std::unordered_map<RequestId, std::unique_ptr<RequestRecord>> records_;
+  std::vector<Told> told_;  // of the last step
+  std::size_t told_count_ = 0;
+  std::vector<OutputEvent> pending_;           // of requests that ended outside a step
+  std::vector<RequestId> cancels_;             // asked for while a step or the sink ran
+  std::vector<std::pair<RequestId, std::int32_t>> stopped_;  // answers that a text ended
+  // Until the step that still has them is over.
+  std::vector<std::unique_ptr<RequestRecord>> closed_;
+  const EventSink* sink_ = nullptr;            // while step() runs
+  bool running_ = false;                       // the device runs a step
+  bool delivering_ = false;
+  std::int64_t deadlines_ = 0;  // requests that have one
   RequestId next_id_ = 1;
+  StepStatistics last_step_;
+  EngineStatistics totals_;
 };
 
 }  // namespace ingot

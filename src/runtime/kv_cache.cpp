@@ -103,9 +103,10 @@ bool KvCache::try_grow(PageChain& chain, std::size_t tokens) {
   return true;
 }
 
-void KvCache::publish(PageChain& chain, std::span<const std::int32_t> tokens,
-                      std::size_t computed) {
+std::size_t KvCache::publish(PageChain& chain, std::span<const std::int32_t> tokens,
+                             std::size_t computed) {
   const auto size = static_cast<std::size_t>(page_tokens_);
+  std::size_t changed = chain.pages.size();
   if (chain.published == 0) chain.tip = chain.root.serial;
   while ((chain.published + 1) * size <= computed) {
     const auto text = tokens.subspan(chain.published * size, size);
@@ -127,10 +128,16 @@ void KvCache::publish(PageChain& chain, std::span<const std::int32_t> tokens,
       free_host_.push_back(std::exchange(n.host, -1));
       n.page = page;
       node_of_page_[static_cast<std::size_t>(page)] = node;
+    } else {
+      use(node);
+      give_back(page, After::kForget);
+      chain.pages[chain.published] = n.page;
+      changed = std::min(changed, chain.published);
     }
     chain.tip = index_.at(node).serial;
     ++chain.published;
   }
+  return changed;
 }
 
 void KvCache::shrink(PageChain& chain, std::size_t tokens) {
@@ -286,7 +293,8 @@ void KvCache::forget(NodeId node) {
 }
 
 void KvCache::append(Waiting& waiting, NodeId node) {
-  Waiting::List& list = waiting.lists[index_.at(node).level];
+  Waiting::List& list = waiting.of(index_.at(node));
+  index_.at(node).since = ++tick_;
   index_.at(node).older = list.newest;
   index_.at(node).newer = kNoNode;
   (list.newest == kNoNode ? list.oldest : index_.at(list.newest).newer) = node;
@@ -295,25 +303,34 @@ void KvCache::append(Waiting& waiting, NodeId node) {
 
 void KvCache::unlink(Waiting& waiting, NodeId node) {
   PrefixNode& n = index_.at(node);
-  Waiting::List& list = waiting.lists[n.level];
+  Waiting::List& list = waiting.of(n);
   (n.older == kNoNode ? list.oldest : index_.at(n.older).newer) = n.newer;
   (n.newer == kNoNode ? list.newest : index_.at(n.newer).older) = n.older;
   n.older = n.newer = kNoNode;
 }
 
-// The oldest of the lowest priority. Of each priority the oldest is asked whether its time is over.
+// The oldest of the lowest priority, after those whose time is over became ordinary. Of these only
+// the oldest of each priority are asked: others wait until it is their turn.
 NodeId KvCache::first_to_go(Waiting& waiting) {
-  for (auto& list : waiting.lists)
-    while (list.oldest != kNoNode && index_.at(list.oldest).expires > 0 &&
-           now_ >= index_.at(list.oldest).expires) {
-      const NodeId node = list.oldest;
+  for (std::size_t level = 0; level < kLevels; ++level) {
+    const auto& timed = waiting.lists[2 * level + 1];
+    while (timed.oldest != kNoNode && now_ >= index_.at(timed.oldest).expires) {
+      const NodeId node = timed.oldest;
       unlink(waiting, node);
       index_.at(node).level = Retention::kOrdinary;
       index_.at(node).expires = 0;
       append(waiting, node);
     }
-  for (const auto& list : waiting.lists)
-    if (list.oldest != kNoNode) return list.oldest;
+  }
+  for (std::size_t level = 0; level < kLevels; ++level) {
+    const NodeId a = waiting.lists[2 * level].oldest;
+    const NodeId b = waiting.lists[2 * level + 1].oldest;
+    if (a == kNoNode || b == kNoNode) {
+      if (a != b) return a == kNoNode ? b : a;
+      continue;
+    }
+    return index_.at(a).since < index_.at(b).since ? a : b;
+  }
   return kNoNode;
 }
 
@@ -329,12 +346,14 @@ KvCacheStatistics KvCache::statistics() const {
 
 // Marks the pages, or the host slots, of all that waits.
 void KvCache::check_waiting(const Waiting& waiting, bool host, std::vector<char>& kept) const {
-  for (int level = 0; level < kLevels; ++level) {
+  for (std::size_t i = 0; i < waiting.lists.size(); ++i) {
     NodeId before = kNoNode;
-    const Waiting::List& list = waiting.lists[static_cast<std::size_t>(level)];
+    const Waiting::List& list = waiting.lists[i];
     for (NodeId node = list.oldest; node != kNoNode; node = index_.at(node).newer) {
       const PrefixNode& n = index_.at(node);
-      check(n.older == before && n.level == level && n.serial != 0, "a list of pages is torn");
+      check(n.older == before && n.level == i / 2 && (n.expires > 0) == (i % 2 == 1) &&
+                n.serial != 0,
+            "a list of pages is torn");
       check((n.page == kNoPage) == host && (n.host >= 0) == host, "a page is in the wrong list");
       char& mark = kept.at(static_cast<std::size_t>(host ? n.host : n.page));
       check(!mark, "a page waits twice");

@@ -80,8 +80,11 @@ class KvCache {
   // Pages at the chain's end so that it holds `tokens`. False, and nothing, when there are not so
   // many.
   [[nodiscard]] bool try_grow(PageChain& chain, std::size_t tokens);
-  // The first `computed` tokens have K and V: full pages get their names.
-  void publish(PageChain& chain, std::span<const std::int32_t> tokens, std::size_t computed);
+  // The first `computed` tokens have K and V: full pages get their names. Where others computed the
+  // same meanwhile, the chain takes theirs. Returns the first page that changed so, or the chain's
+  // length.
+  std::size_t publish(PageChain& chain, std::span<const std::int32_t> tokens,
+                      std::size_t computed);
   // Pages past the first `tokens` tokens are given back: a draft was wrong.
   void shrink(PageChain& chain, std::size_t tokens);
   // Pages before the one of token `first` are given back: no later token sees them.
@@ -116,13 +119,17 @@ class KvCache {
 
  private:
   static constexpr int kLevels = Retention::kHighest + 1;
-  // Pages that wait for somebody, or for their end, by priority.
+  // Pages that wait for somebody, or for their end: by priority, those whose priority counts for
+  // some time only apart.
   struct Waiting {
     struct List {
       NodeId oldest = kNoNode;
       NodeId newest = kNoNode;
     };
-    std::array<List, kLevels> lists;
+    std::array<List, std::size_t{2} * kLevels> lists;
+    List& of(const PrefixNode& node) {
+      return lists[2 * std::size_t{node.level} + (node.expires > 0 ? 1 : 0)];
+    }
   };
   struct Root {
     std::uint64_t serial = 0;
@@ -160,6 +167,7 @@ class KvCache {
   std::vector<std::int32_t> free_roots_;
   std::map<std::string, std::int32_t, std::less<>> root_of_;
   double now_ = 0;
+  std::uint64_t tick_ = 0;
   KvCacheStatistics counted_;
 };
 

@@ -22,7 +22,8 @@ struct PrefixNode {
   std::int32_t host = -1;   // a slot of host memory
   std::int32_t root = -1;   // index of its root
   std::uint8_t level = 0;   // of priority
-  double expires = 0;       // seconds; from then on the level is the ordinary one
+  double expires = 0;       // seconds; from then on the level is the ordinary one; 0: never
+  std::uint64_t since = 0;  // counts up: when it began to wait
   NodeId older = kNoNode;   // in the list that it waits in
   NodeId newer = kNoNode;
 };

@@ -68,7 +68,7 @@ Scheduler::Scheduler(const SchedulerLimits& limits)
 
 SequenceGroup& Scheduler::add(std::unique_ptr<SequenceGroup> group, std::string_view salt) {
   check(group->members.size() == 1 && !group->members[0]->tokens.empty() &&
-            group->limit > group->prompt_tokens,
+            group->limit >= group->prompt_tokens,
         "a request has a prompt and room");
   check(fits(group->prompt_tokens, group->limit, group->width), "a request larger than the cache");
   SequenceGroup& added = *group;
@@ -117,9 +117,14 @@ std::int64_t Scheduler::pages_to_promise(const SequenceGroup& group) const {
 std::int64_t Scheduler::outstanding() const {
   std::int64_t pages = 0;
   for (const auto& [order, group] : running_) {
+    const std::int64_t common =
+        limits_.window == 0 ? static_cast<std::int64_t>(group->prompt_tokens) / limits_.page_tokens
+                            : 0;
     std::int64_t held = 0;
-    for (const auto& s : group->members)
-      held += static_cast<std::int64_t>(s->chain.pages.size() - s->chain.given_back);
+    for (const auto& s : group->members) {
+      const std::int64_t own = std::ssize(s->chain.pages) - static_cast<std::int64_t>(s->chain.given_back);
+      held += s.get() == group->members[0].get() ? own : std::max<std::int64_t>(0, own - common);
+    }
     pages += std::max<std::int64_t>(0, group->promised - held);
   }
   return pages;
@@ -134,7 +139,8 @@ WaitReason Scheduler::reason_to_wait(SequenceGroup& group) {
   const Sequence& first = **std::ranges::find_if(group.members, [](auto& s) { return !s->done; });
   const auto most = (first.tokens.size() - 1) / static_cast<std::size_t>(limits_.page_tokens);
   KvCache::Found found;
-  if (!group.prompt_rows) found = cache_.look(first.chain.root, first.tokens, most);
+  if (!group.prompt_rows || first.tokens.size() > group.prompt_tokens)
+    found = cache_.look(first.chain.root, first.tokens, most);
   group.promised = pages_to_promise(group);
   // Pages that others hold and this one will share cost nothing.
   const std::int64_t borrowed = static_cast<std::int64_t>(found.pages) - found.taken;
@@ -152,15 +158,23 @@ bool Scheduler::try_start(SequenceGroup& group, std::int64_t budget) {
   if (head_reason_ != WaitReason::kNone) return false;
   rows_promised_ += group.width - (std::ssize(group.members) - live(group));
   group.phase = Phase::kRunning;
-  for (const auto& s : group.members) {
-    if (s->done) continue;
-    s->row = table_.take_row();
-    const auto most = (s->tokens.size() - 1) / static_cast<std::size_t>(limits_.page_tokens);
-    s->cached = group.prompt_rows ? 0 : cache_.attach(s->chain, s->tokens, most);
-    write_entry(*s, 0);
-  }
-  if (!group.started)
-    group.reused = std::min(group.members[0]->cached, group.prompt_tokens);
+  for (const auto& s : group.members)
+    if (!s->done) s->row = table_.take_row();
+  return true;
+}
+
+// A sequence starts where the cache ends. False: another answer of its request still reads the
+// prompt, which one is to do for all.
+bool Scheduler::attach(SequenceGroup& group, Sequence& s) {
+  if (s.attached) return true;
+  const auto size = static_cast<std::size_t>(limits_.page_tokens);
+  for (const auto& other : group.members)
+    if (other->attached && other->cached < group.prompt_tokens / size * size) return false;
+  s.attached = true;
+  const bool all = group.prompt_rows && s.tokens.size() <= group.prompt_tokens;
+  s.cached = all ? 0 : cache_.attach(s.chain, s.tokens, (s.tokens.size() - 1) / size);
+  write_entry(s, 0);
+  if (!group.started) group.reused = s.cached;
   group.started = true;
   return true;
 }
@@ -204,9 +218,9 @@ bool Scheduler::place(SequenceGroup& group, std::int64_t& budget) {
   std::int64_t others = 0;  // that decode after this one
   for (const auto& s : group.members) others += !s->done && s->left() == 1;
   for (const auto& s : group.members) {
-    if (s->done) continue;
+    if (s->done || !attach(group, *s)) continue;
     const bool decodes = s->left() == 1;
-    others -= decodes;
+    others = std::max<std::int64_t>(0, others - decodes);
     const auto most = static_cast<std::size_t>(std::max<std::int64_t>(0, budget - others));
     const std::size_t left = decodes ? 1 + s->drafts.size() : s->left();
     const std::size_t count = std::min(left, most);
@@ -229,6 +243,7 @@ void Scheduler::stop_running(SequenceGroup& group, KvCache::After how) {
     table_.free_row(std::exchange(s->row, -1));
     cache_.release(s->chain, how);
     s->cached = 0;
+    s->attached = false;
     s->drafts.clear();
   }
   rows_promised_ -= group.width - (std::ssize(group.members) - live(group));
@@ -302,7 +317,8 @@ void Scheduler::append(const ScheduledStep::Entry& entry) {
   if (entry.sequence) {
     const Sequence& s = *entry.sequence;
     const std::size_t real = entry.count - entry.drafts;
-    const bool prompt_rows = entry.group->prompt_rows && entry.begin < entry.group->prompt_tokens;
+    const bool prompt_rows =
+        entry.group->prompt_rows && s.tokens.size() <= entry.group->prompt_tokens;
     for (std::size_t i = entry.begin; i < entry.begin + entry.count; ++i) {
       const auto page = i / static_cast<std::size_t>(limits_.page_tokens);
       const auto offset = static_cast<std::int64_t>(i) % limits_.page_tokens;
@@ -327,13 +343,14 @@ void Scheduler::append(const ScheduledStep::Entry& entry) {
 void Scheduler::commit(const ScheduledStep& step) {
   for (const ScheduledStep::Entry& entry : step.entries) {
     if (entry.group->phase != Phase::kRunning || entry.sequence->done) continue;
-    settle(*entry.group, *entry.sequence, entry.begin + entry.count - entry.drafts);
+    settle(*entry.sequence, entry.begin + entry.count - entry.drafts);
   }
 }
 
-void Scheduler::settle(SequenceGroup&, Sequence& s, std::size_t cached) {
+void Scheduler::settle(Sequence& s, std::size_t cached) {
   s.cached = cached;
-  cache_.publish(s.chain, s.tokens, cached);
+  const std::size_t changed = cache_.publish(s.chain, s.tokens, cached);
+  if (changed < s.chain.pages.size()) write_entry(s, changed);
   if (s.chain.pages.size() > static_cast<std::size_t>(cache_.pages_for(cached)) &&
       s.drafts.empty())
     cache_.shrink(s.chain, cached);
@@ -341,7 +358,7 @@ void Scheduler::settle(SequenceGroup&, Sequence& s, std::size_t cached) {
   if (window > 0 && cached + 1 > window) cache_.pass(s.chain, cached + 1 - window);
 }
 
-void Scheduler::abandon(const ScheduledStep&) {
+void Scheduler::abandon() {
   cache_.forget_kept();
   table_.tell_again();
 }
@@ -363,6 +380,7 @@ void Scheduler::fork(SequenceGroup& group, std::span<const std::uint64_t> seeds)
     s->chain.retention = first.chain.retention;
     if (room && cache_.try_fork(first.chain, first.cached, s->chain)) {
       s->cached = first.cached;
+      s->attached = true;
       s->row = table_.take_row();
       write_entry(*s, 0);
     } else {
@@ -382,6 +400,8 @@ void Scheduler::end(SequenceGroup& group, Sequence& s) {
     cache_.release(s.chain, after(group));
     --rows_promised_;
   }
+  s.cached = 0;
+  s.attached = false;
   s.done = true;
   group.promised = pages_to_promise(group);
 }

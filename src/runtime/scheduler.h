@@ -90,9 +90,11 @@ class Scheduler {
   // The step has run: its tokens, without drafts, are cached. Call before appending drawn tokens.
   void commit(const ScheduledStep& step);
   // The step has failed: nothing of it is to be believed. The caller removes its requests.
-  void abandon(const ScheduledStep& step);
+  void abandon();
+  // Nothing that no running request uses is found again.
+  void forget_kept() { cache_.forget_kept(); }
   // After tokens of an answer with drafts were accepted: `cached` of its tokens stay.
-  void settle(SequenceGroup& group, Sequence& sequence, std::size_t cached);
+  void settle(Sequence& sequence, std::size_t cached);
   // More answers after the first token of the first: one for each seed, all alike so far.
   void fork(SequenceGroup& group, std::span<const std::uint64_t> seeds);
   // An answer has ended, others of its request go on: its pages are free at once.
@@ -120,6 +122,7 @@ class Scheduler {
   void preempt(Queue::iterator at);
   void admit(std::int64_t budget);
   bool try_start(SequenceGroup& group, std::int64_t budget);
+  bool attach(SequenceGroup& group, Sequence& sequence);
   WaitReason reason_to_wait(SequenceGroup& group);
   std::int64_t pages_to_promise(const SequenceGroup& group) const;
   std::int64_t outstanding() const;

@@ -16,12 +16,15 @@ struct Sequence {
   std::vector<std::int32_t> drafts;  // guesses of what follows; the next step checks them
   std::size_t cached = 0;            // tokens whose K and V are in its pages
   PageChain chain;
+  bool attached = false;  // it runs, and has looked for its beginning in the cache
   std::int32_t row = -1;  // of the block table while it runs
   std::uint64_t seed = 0;
   bool done = false;  // has ended; others of its request go on
 
   std::size_t left() const { return tokens.size() - cached; }
 };
+
+struct RequestRecord;
 
 enum class Phase : std::uint8_t {
   kWaiting,  // has no pages
@@ -44,7 +47,7 @@ const char* to_string(WaitReason reason);
 // together.
 struct SequenceGroup {
   RequestId id = 0;
-  SamplingParams sampling;
+  RequestRecord* record = nullptr;  // of whoever asked; the scheduler does not look into it
   std::size_t prompt_tokens = 0;
   std::size_t limit = 0;  // most tokens an answer may hold, prompt included
   std::int32_t rope_row = 0;

@@ -68,6 +68,7 @@ static_assert(kSame<decltype(DriverApi::mem_host_alloc), decltype(&cuMemHostAllo
 static_assert(kSame<decltype(DriverApi::mem_free_host), decltype(&cuMemFreeHost)>);
 static_assert(kSame<decltype(DriverApi::memcpy_htod_async), decltype(&cuMemcpyHtoDAsync)>);
 static_assert(kSame<decltype(DriverApi::memcpy_dtoh_async), decltype(&cuMemcpyDtoHAsync)>);
+static_assert(kSame<decltype(DriverApi::memcpy_dtod_async), decltype(&cuMemcpyDtoDAsync)>);
 static_assert(kSame<decltype(DriverApi::memset_d8_async), decltype(&cuMemsetD8Async)>);
 static_assert(kSame<decltype(DriverApi::stream_create), decltype(&cuStreamCreate)>);
 static_assert(kSame<decltype(DriverApi::stream_destroy), decltype(&cuStreamDestroy)>);

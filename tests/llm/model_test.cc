@@ -140,7 +140,7 @@ TEST_F(ModelTest, ABatchGivesWhatEachRequestGivesAlone) {
     for (std::size_t t = 0; t < alone[i].logprobs.size(); ++t)
       EXPECT_EQ(together[i].logprobs[t].logprob, alone[i].logprobs[t].logprob) << i << " " << t;
   }
-  EXPECT_EQ(model->loop().scheduler().pool().free_pages(), model->executor().kv_pages());
+  EXPECT_EQ(model->loop().scheduler().cache().available(), model->executor().kv_pages());
 }
 
 TEST_F(ModelTest, ThreadsAndChunksDoNotChangeABit) {
@@ -168,7 +168,7 @@ TEST_F(ModelTest, AnAnswerStopsWhileItsPromptIsRead) {
   EXPECT_EQ(last.finish, FinishReason::kCancelled);
   EXPECT_TRUE(last.tokens.empty());
   EXPECT_LE(asked, 4);
-  EXPECT_EQ(model->loop().scheduler().pool().free_pages(), model->executor().kv_pages());
+  EXPECT_EQ(model->loop().scheduler().cache().available(), model->executor().kv_pages());
 }
 
 TEST_F(ModelTest, RefusesWhatCannotRun) {

@@ -151,6 +151,9 @@ class ReferenceDevice final : public Device {
   std::unique_ptr<Buffer> allocate(std::size_t bytes, std::string_view purpose) override {
     return null_->allocate(bytes, purpose);
   }
+  std::unique_ptr<Buffer> allocate_host(std::size_t bytes, std::string_view purpose) override {
+    return null_->allocate_host(bytes, purpose);
+  }
   std::unique_ptr<Buffer> place_weights(std::span<const std::byte> mapped,
                                         const std::function<void(std::size_t)>& done) override {
     return null_->place_weights(mapped, done);
@@ -161,6 +164,10 @@ class ReferenceDevice final : public Device {
   }
   void copy_out(std::span<std::byte> host, const std::byte* device, Stream& stream) override {
     null_->copy_out(host, device, stream);
+  }
+  void copy_within(std::byte* to, const std::byte* from, std::size_t bytes,
+                   Stream& stream) override {
+    null_->copy_within(to, from, bytes, stream);
   }
 
  private:

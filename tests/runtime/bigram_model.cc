@@ -43,6 +43,9 @@ class BigramModel::FaultyDevice final : public Device {
   std::unique_ptr<Buffer> allocate(std::size_t bytes, std::string_view purpose) override {
     return inner_->allocate(bytes, purpose);
   }
+  std::unique_ptr<Buffer> allocate_host(std::size_t bytes, std::string_view purpose) override {
+    return inner_->allocate_host(bytes, purpose);
+  }
   std::unique_ptr<Buffer> place_weights(std::span<const std::byte> mapped,
                                         const std::function<void(std::size_t)>& done) override {
     return inner_->place_weights(mapped, done);
@@ -53,6 +56,10 @@ class BigramModel::FaultyDevice final : public Device {
   }
   void copy_out(std::span<std::byte> host, const std::byte* device, Stream& stream) override {
     inner_->copy_out(host, device, stream);
+  }
+  void copy_within(std::byte* to, const std::byte* from, std::size_t bytes,
+                   Stream& stream) override {
+    inner_->copy_within(to, from, bytes, stream);
   }
 
  private:

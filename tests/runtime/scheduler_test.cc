@@ -4,138 +4,247 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
-#include <random>
+#include <numeric>
 
 namespace ingot {
 namespace {
 
-std::unique_ptr<Sequence> sequence(RequestId id, std::size_t prompt, std::size_t answer) {
-  auto s = std::make_unique<Sequence>();
-  s->id = id;
-  s->tokens.assign(prompt, static_cast<std::int32_t>(id));
-  s->prompt_tokens = prompt;
-  s->limit = prompt + answer;
-  return s;
+constexpr SchedulerLimits kLimits{.max_tokens = 8,
+                                  .max_sequences = 2,
+                                  .max_pages = 32,
+                                  .page_tokens = 4,
+                                  .kv_pages = 32};
+
+// A request whose prompt counts up from 0, or is all `fill`.
+std::unique_ptr<SequenceGroup> request(RequestId id, std::size_t prompt, std::size_t answer,
+                                       std::int32_t fill = -1) {
+  auto group = std::make_unique<SequenceGroup>();
+  group->id = id;
+  group->prompt_tokens = prompt;
+  group->limit = prompt + answer;
+  group->order = static_cast<std::int64_t>(id);
+  group->members.push_back(std::make_unique<Sequence>());
+  auto& tokens = group->members[0]->tokens;
+  tokens.resize(prompt, fill);
+  if (fill < 0) std::iota(tokens.begin(), tokens.end(), 0);
+  return group;
 }
 
-// What every step must satisfy, whatever the trace.
-void check_step(const ScheduledStep& step, const SchedulerLimits& limits) {
-  const Batch& b = step.batch;
-  ASSERT_LE(b.tokens(), limits.max_tokens);
-  ASSERT_LE(b.sequences(), limits.max_sequences);
-  ASSERT_EQ(b.query_start.size(), step.sequences.size() + 1);
-  ASSERT_EQ(static_cast<std::int64_t>(b.block_table.size()), b.sequences() * b.pages);
-  std::map<std::int32_t, int> slots;
-  for (const std::int32_t slot : b.slots) ASSERT_EQ(slots[slot]++, 0) << "two tokens in one slot";
-  bool prefill_seen = false;
-  for (std::size_t i = 0; i < step.sequences.size(); ++i) {
-    const Sequence& s = *step.sequences[i];
-    const auto count = static_cast<std::size_t>(b.query_start[i + 1] - b.query_start[i]);
-    ASSERT_GE(count, 1u);
-    ASSERT_EQ(static_cast<std::size_t>(b.context_len[i]), s.cached + count);
-    const bool decodes = s.tokens.size() - s.cached == 1;
-    ASSERT_FALSE(decodes && prefill_seen) << "decodes come first";
-    prefill_seen |= !decodes;
-    for (std::size_t t = 0; t < count; ++t) {
-      const auto at = static_cast<std::size_t>(b.query_start[i]) + t;
-      const std::size_t position = s.cached + t;
-      ASSERT_EQ(static_cast<std::size_t>(b.positions[at]), position);
-      ASSERT_EQ(b.ids[at], s.tokens[position]);
-      const auto page = s.pages[position / static_cast<std::size_t>(limits.page_tokens)];
-      ASSERT_EQ(b.slots[at], page * limits.page_tokens +
-                                 static_cast<std::int64_t>(position) % limits.page_tokens);
-    }
-  }
-}
-
-TEST(SchedulerTest, RandomTracesKeepTheBooksAndFinishInOrder) {
-  for (unsigned seed = 0; seed < 1000; ++seed) {
-    std::mt19937 random(seed);
-    const auto below = [&](unsigned n) { return random() % n; };
-    const SchedulerLimits limits{.max_tokens = 4 + static_cast<std::int64_t>(below(30)),
-                                 .max_sequences = 1 + static_cast<std::int64_t>(below(4)),
-                                 .page_tokens = 1 + static_cast<std::int64_t>(below(8)),
-                                 .kv_pages = 20 + static_cast<std::int64_t>(below(60))};
-    Scheduler scheduler(limits);
-    RequestId next_id = 1;
-    int open = 0;
-    int rounds = 0;
-    while (next_id <= 12 || scheduler.has_work()) {
-      ASSERT_LT(++rounds, 3000) << "no progress, seed " << seed;
-      if (next_id <= 12 && below(3) == 0) {
-        auto s = sequence(next_id++, 1 + below(40), 1 + below(12));
-        if (scheduler.fits(s->limit)) {
-          scheduler.add(std::move(s));
-          ++open;
-        }
-      }
-      if (below(20) == 0) {
-        const RequestId victim = 1 + below(12);
-        if (scheduler.find(victim)) {
-          scheduler.remove(victim);
-          --open;
-        }
-      }
-      const ScheduledStep step = scheduler.next();
-      ASSERT_FALSE(scheduler.has_work() && step.sequences.empty()) << "deadlock, seed " << seed;
-      if (step.sequences.empty()) continue;
-      check_step(step, limits);
-      scheduler.commit(step);
-      for (Sequence* s : step.sampled) {
-        s->tokens.push_back(7);
-        if (s->tokens.size() >= s->limit || below(10) == 0) {
-          scheduler.remove(s->id);
-          --open;
-        }
-      }
-      scheduler.check_integrity();
-    }
-    EXPECT_EQ(open, 0);
-    EXPECT_EQ(scheduler.pool().free_pages(), limits.kv_pages);
-  }
+// One step; every answer that computed its last token gets another.
+ScheduledStep& run(Scheduler& scheduler, std::int32_t token = 9) {
+  ScheduledStep& step = scheduler.next(0);
+  scheduler.commit(step);
+  for (const auto& e : step.entries)
+    if (e.sequence->left() == 0) e.sequence->tokens.push_back(token);
+  scheduler.check_integrity();
+  return step;
 }
 
 TEST(SchedulerTest, APromptLongerThanAStepGoesInChunks) {
-  Scheduler scheduler({.max_tokens = 8, .max_sequences = 2, .page_tokens = 4, .kv_pages = 16});
-  Sequence& s = scheduler.add(sequence(1, 19, 1));
+  Scheduler scheduler(kLimits);
+  scheduler.add(request(1, 19, 1), "");
   std::vector<std::int64_t> chunks;
-  while (s.cached < 19) {
-    const ScheduledStep step = scheduler.next();
+  for (int i = 0; i < 3; ++i) {
+    const ScheduledStep& step = run(scheduler);
     chunks.push_back(step.batch.tokens());
-    EXPECT_EQ(step.sampled.size(),
-              s.cached + static_cast<std::size_t>(step.batch.tokens()) == 19 ? 1u : 0u);
-    scheduler.commit(step);
+    EXPECT_EQ(step.rows.size(), i == 2 ? 1u : 0u);
   }
   EXPECT_EQ(chunks, (std::vector<std::int64_t>{8, 8, 3}));
 }
 
 TEST(SchedulerTest, ADecodeIsNotHeldUpByALongPrompt) {
-  Scheduler scheduler({.max_tokens = 8, .max_sequences = 2, .page_tokens = 4, .kv_pages = 32});
-  Sequence& decoding = scheduler.add(sequence(1, 2, 10));
-  ScheduledStep step = scheduler.next();
-  scheduler.commit(step);
-  decoding.tokens.push_back(5);
-  scheduler.add(sequence(2, 40, 1));
-  step = scheduler.next();
-  ASSERT_EQ(step.sequences.size(), 2u);
-  EXPECT_EQ(step.sequences[0], &decoding);
+  Scheduler scheduler(kLimits);
+  Sequence& decoding = *scheduler.add(request(1, 2, 10), "").members[0];
+  run(scheduler);
+  scheduler.add(request(2, 40, 1), "");
+  const ScheduledStep& step = run(scheduler);
+  ASSERT_EQ(step.entries.size(), 2u);
+  EXPECT_EQ(step.entries[0].sequence, &decoding);
   EXPECT_EQ(step.batch.query_start, (std::vector<std::int32_t>{0, 1, 8}));
+  EXPECT_EQ(step.decode_tokens, 1);
 }
 
-TEST(BlockPoolTest, FindsBooksThatDoNotAgree) {
-  BlockPool pool(4);
-  std::vector<PageId> pages;
-  ASSERT_TRUE(pool.try_allocate(3, pages));
-  const std::vector<PageId>* holders[] = {&pages};
-  pool.check_integrity(holders);
-  EXPECT_FALSE(pool.try_allocate(2, pages));
-  std::vector<PageId> fewer(pages.begin(), pages.begin() + 2);
-  const std::vector<PageId>* wrong[] = {&fewer};
-  EXPECT_THROW(pool.check_integrity(wrong), Error);
-  pool.release(pages);
-  EXPECT_EQ(pool.free_pages(), 4);
-  EXPECT_THROW(pool.release(fewer), Error);
+TEST(SchedulerTest, APromptThatBeginsAlikeIsReadOnce) {
+  Scheduler scheduler(kLimits);
+  scheduler.add(request(1, 18, 2), "tenant");
+  while (scheduler.has_work()) {
+    run(scheduler);
+    if (scheduler.find(1)->members[0]->tokens.size() == 20) scheduler.remove(1);
+  }
+  const auto tokens_of_first_step = [&](RequestId id, const char* salt, bool share) {
+    auto group = request(id, 18, 2);
+    group->share = share;
+    scheduler.add(std::move(group), salt);
+    const std::int64_t tokens = run(scheduler).batch.tokens();
+    scheduler.remove(id);
+    return tokens;
+  };
+  EXPECT_EQ(tokens_of_first_step(2, "tenant", true), 2);  // 16 of 18 are whole pages
+  EXPECT_EQ(tokens_of_first_step(3, "other", true), 8);
+  EXPECT_EQ(tokens_of_first_step(4, "tenant", false), 8);
+  // All but the last token could be there; a whole page of it is computed again.
+  Scheduler whole(kLimits);
+  whole.add(request(1, 8, 1), "");
+  run(whole);
+  whole.remove(1);
+  whole.add(request(2, 8, 1), "");
+  EXPECT_EQ(run(whole).batch.tokens(), 4);
+}
+
+TEST(SchedulerTest, TheYoungestIsPausedWhenPagesRunOut) {
+  SchedulerLimits limits = kLimits;
+  limits.kv_pages = 5;
+  Scheduler scheduler(limits);
+  SequenceGroup& old = scheduler.add(request(1, 4, 12, 1), "");
+  SequenceGroup& young = scheduler.add(request(2, 4, 12, 2), "");
+  while (young.preemptions == 0) run(scheduler);
+  EXPECT_EQ(old.phase, Phase::kRunning);
+  EXPECT_EQ(scheduler.state(2).phase, Phase::kWaiting);
+  EXPECT_EQ(scheduler.state(2).reason, WaitReason::kPages);
+  EXPECT_GT(scheduler.state(2).pages_wanted, scheduler.state(2).pages_free);
+  while (old.members[0]->tokens.size() < 16) run(scheduler);
+  scheduler.remove(1);
+  run(scheduler);
+  EXPECT_EQ(young.phase, Phase::kRunning);
+}
+
+TEST(SchedulerTest, WithGuaranteesNobodyIsPaused) {
+  SchedulerLimits limits = kLimits;
+  limits.kv_pages = 5;
+  limits.policy = SchedulerPolicy::kGuaranteedNoEvict;
+  Scheduler scheduler(limits);
+  scheduler.add(request(1, 4, 12, 1), "");
+  SequenceGroup& next = scheduler.add(request(2, 4, 12, 2), "");
+  for (int i = 0; i < 11; ++i) run(scheduler);
+  EXPECT_EQ(next.phase, Phase::kWaiting);
+  EXPECT_EQ(scheduler.state(2).reason, WaitReason::kPages);
+  EXPECT_EQ(scheduler.preemptions(), 0);
+  scheduler.remove(1);
+  run(scheduler);
+  EXPECT_EQ(next.phase, Phase::kRunning);
+}
+
+TEST(SchedulerTest, SaysWhyARequestWaits) {
+  Scheduler scheduler(kLimits);
+  for (RequestId id = 1; id <= 4; ++id) scheduler.add(request(id, 1, 3), "");
+  auto unready = request(5, 1, 3);
+  unready->order = -1;
+  unready->ready = false;
+  scheduler.add(std::move(unready), "");
+  run(scheduler);
+  EXPECT_EQ(scheduler.state(1).phase, Phase::kRunning);
+  EXPECT_EQ(scheduler.state(3).reason, WaitReason::kRows);
+  EXPECT_EQ(scheduler.state(4).reason, WaitReason::kQueue);
+  EXPECT_EQ(scheduler.state(4).ahead, 1);
+  // Who is not ready holds up nobody, and comes first when it is.
+  EXPECT_EQ(scheduler.state(5).reason, WaitReason::kNotReady);
+  scheduler.set_ready(5);
+  scheduler.remove(1);
+  run(scheduler);
+  EXPECT_EQ(scheduler.state(5).phase, Phase::kRunning);
+  EXPECT_EQ(scheduler.state(99).phase, Phase::kGone);
+
+  SchedulerLimits limits = kLimits;
+  limits.max_sequences = 4;
+  Scheduler full(limits);
+  full.add(request(1, 20, 1, 1), "");
+  full.add(request(2, 1, 1, 2), "");
+  run(full);
+  EXPECT_EQ(full.state(2).reason, WaitReason::kBudget);
+}
+
+TEST(SchedulerTest, AWindowGivesItsPagesBack) {
+  SchedulerLimits limits = kLimits;
+  limits.window = 6;
+  limits.kv_pages = 7;  // a window and a step
+  Scheduler scheduler(limits);
+  ASSERT_TRUE(scheduler.fits(60, 64, 1));
+  Sequence& s = *scheduler.add(request(1, 60, 4), "").members[0];
+  while (s.tokens.size() < 64) {
+    run(scheduler);
+    EXPECT_LE(std::ssize(s.chain.pages) - static_cast<std::ptrdiff_t>(s.chain.given_back), 4);
+  }
+  EXPECT_EQ(scheduler.preemptions(), 0);
+}
+
+TEST(SchedulerTest, PagesMoveToHostMemoryAndBack) {
+  SchedulerLimits limits = kLimits;
+  limits.kv_pages = 5;
+  limits.host_pages = 5;
+  Scheduler scheduler(limits);
+  scheduler.add(request(1, 17, 1, 1), "");
+  while (scheduler.find(1)->members[0]->tokens.size() == 17) run(scheduler);
+  scheduler.remove(1);
+  scheduler.add(request(2, 17, 1, 2), "");
+  while (scheduler.find(2)->members[0]->tokens.size() == 17) run(scheduler);
+  EXPECT_EQ(scheduler.cache().statistics().to_host, 4);
+  scheduler.remove(2);
+  scheduler.add(request(3, 17, 1, 1), "");
+  const ScheduledStep& step = run(scheduler);
+  EXPECT_EQ(step.batch.tokens(), 1);
+  EXPECT_EQ(scheduler.cache().statistics().from_host, 4);
+}
+
+TEST(SchedulerTest, ThePriorityOfPagesDecidesWhichGo) {
+  SchedulerLimits limits = kLimits;
+  limits.kv_pages = 6;
+  Scheduler scheduler(limits);
+  const auto cached = [&](RequestId id, std::int32_t fill, Retention retention, double now) {
+    auto group = request(id, 9, 1, fill);
+    group->members[0]->chain.retention = retention;
+    scheduler.add(std::move(group), "");
+    std::int64_t tokens = 0;
+    while (scheduler.find(id)->members[0]->tokens.size() == 9) {
+      const ScheduledStep& step = scheduler.next(now);
+      tokens += step.batch.tokens();
+      scheduler.commit(step);
+      if (step.entries[0].sequence->left() == 0) step.entries[0].sequence->tokens.push_back(9);
+    }
+    scheduler.remove(id);
+    return 9 - tokens;
+  };
+  cached(1, 1, {.priority = 80}, 0);
+  cached(2, 2, {}, 0);
+  cached(3, 3, {}, 0);
+  EXPECT_EQ(cached(4, 1, {}, 0), 8) << "kept, though it is the oldest";
+  cached(5, 5, {.priority = 80, .seconds = 5}, 1);
+  cached(6, 6, {}, 10);
+  cached(7, 7, {}, 10);
+  EXPECT_EQ(cached(8, 1, {}, 10), 8);
+  EXPECT_EQ(cached(9, 5, {}, 10), 0) << "its time was over";
+}
+
+TEST(SchedulerTest, BooksThatDoNotAgreeAreFound) {
+  Scheduler scheduler(kLimits);
+  Sequence& s = *scheduler.add(request(1, 10, 5), "").members[0];
+  run(scheduler);
+  s.chain.pages.push_back(7);
+  EXPECT_THROW(scheduler.check_integrity(), Error);
+  s.chain.pages.pop_back();
+  scheduler.check_integrity();
+  std::swap(s.chain.pages[0], s.chain.pages[1]);
+  EXPECT_THROW(scheduler.check_integrity(), Error);
+}
+
+TEST(BlockPoolTest, APageIsReferencedFreeOrKept) {
+  BlockPool pool(3);
+  const PageId a = pool.try_allocate(), b = pool.try_allocate(), c = pool.try_allocate();
+  EXPECT_EQ(pool.try_allocate(), kNoPage);
+  std::vector<std::int32_t> counted = {1, 1, 1};
+  std::vector<char> kept = {0, 0, 0};
+  pool.check_integrity(counted, kept);
+  EXPECT_TRUE(pool.drop_reference(b));
+  counted[static_cast<std::size_t>(b)] = 0;
+  EXPECT_THROW(pool.check_integrity(counted, kept), Error);  // neither free nor kept
+  kept[static_cast<std::size_t>(b)] = 1;
+  pool.check_integrity(counted, kept);
+  pool.free(b);
+  EXPECT_THROW(pool.check_integrity(counted, kept), Error);  // both
+  EXPECT_THROW((void)pool.drop_reference(b), Error);
+  EXPECT_THROW(pool.free(a), Error);
+  EXPECT_EQ(pool.try_allocate(), b);
+  pool.add_reference(c);
+  EXPECT_FALSE(pool.drop_reference(c));
 }
 
 }  // namespace

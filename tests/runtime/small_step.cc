@@ -7,6 +7,7 @@
 namespace ingot::test {
 
 Batch small_step(const Plan& plan) {
+  static constexpr std::int32_t kTable[] = {3, 2};
   const auto page = static_cast<std::int32_t>(plan.page_tokens);
   const auto vocab = static_cast<std::int32_t>(plan.logits.type.dims.at(1).offset);
   return {.ids = {vocab - 1, 0, 5 % vocab},
@@ -15,9 +16,9 @@ Batch small_step(const Plan& plan) {
           .rope_row = {0, 0, 0},
           .query_start = {0, 2, 3},
           .context_len = {2, 1},
-          .block_table = {3, 2},
-          .pages = 1,
-          .rows = {0, 1, 2}};
+          .rows = {0, 1, 2},
+          .block_table = kTable,
+          .pages = 1};
 }
 
 std::vector<float> run_small_step(const Plan& plan, Device& device,

@@ -1,0 +1,159 @@
+// The end of a token's way: text, events, and what becomes of a request after its last.
+#include "base/check.h"
+#include "base/error.h"
+#include "runtime/engine_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ingot {
+
+OutputEvent EngineLoop::event_for(const RequestRecord& record, std::int32_t index) const {
+  OutputEvent event{.id = record.id, .index = index, .seed = record.seed};
+  event.usage = {.prompt_tokens = static_cast<std::int64_t>(record.prompt_tokens),
+                 .cached_tokens = record.cached_tokens};
+  return event;
+}
+
+void EngineLoop::deliver() {
+  if (delivering_) return;
+  delivering_ = true;
+  for (std::size_t i = 0; i < told_count_; ++i) deliver(told_[i]);
+  told_count_ = 0;
+  delivering_ = false;
+  if (running_) return;
+  end_by_text();
+  closed_.clear();
+}
+
+void EngineLoop::deliver(Told& told) {
+  RequestRecord& record = *told.record;
+  AnswerRecord& answer = *record.answers[static_cast<std::size_t>(told.index)];
+  if (answer.ended) return;
+  OutputEvent event = event_for(record, told.index);
+  event.usage.completion_tokens = told.completion_tokens;
+  event.finish = told.finish;
+  event.error = told.error;
+  event.error_code = told.error_code;
+  if (told.token >= 0) {
+    event.tokens.push_back(told.token);
+    if (record.sampling.logprobs >= 0) event.logprobs.push_back(std::move(told.logprob));
+    const bool end_token = told.finish == FinishReason::kStop;
+    const bool may_end = told.completion_tokens >= record.sampling.min_tokens;
+    if (!end_token) event.text = answer.text.push(told.token, may_end);
+    if (told.finish != FinishReason::kRunning) event.text += answer.text.finish();
+    if (answer.text.stopped()) {
+      if (told.finish == FinishReason::kRunning) stopped_.emplace_back(record.id, told.index);
+      event.finish = FinishReason::kStop;
+    }
+  }
+  if (!record.told_prompt) event.prompt_logprobs = std::move(record.prompt_logprobs);
+  record.told_prompt = true;
+  give(record, std::move(event));
+}
+
+void EngineLoop::give(RequestRecord& record, OutputEvent event) {
+  AnswerRecord& answer = *record.answers[static_cast<std::size_t>(event.index)];
+  const bool ends = event.finish != FinishReason::kRunning;
+  if (ends) {
+    const double time = now();
+    answer.ended = true;
+    event.last = --record.open == 0;
+    event.timing = {.started = std::max(0.0, record.started - record.submitted),
+                    .first_token = std::max(0.0, record.first_token - record.submitted),
+                    .total = time - record.submitted};
+  }
+  const bool last = event.last;
+  if (record.compares) {
+    OutputEvent whole = std::move(answer.whole);
+    event.text = whole.text + event.text;
+    event.tokens.insert(event.tokens.begin(), whole.tokens.begin(), whole.tokens.end());
+    event.logprobs.insert(event.logprobs.begin(), std::make_move_iterator(whole.logprobs.begin()),
+                          std::make_move_iterator(whole.logprobs.end()));
+    if (!whole.prompt_logprobs.empty()) event.prompt_logprobs = std::move(whole.prompt_logprobs);
+    answer.whole = std::move(event);
+    if (last) give_best(record);
+  } else {
+    emit(std::move(event));
+  }
+  if (last) close(record);
+}
+
+// The n likeliest of best_of answers, by log-probability per token.
+void EngineLoop::give_best(RequestRecord& record) {
+  std::vector<AnswerRecord*> order;
+  for (const auto& answer : record.answers) order.push_back(answer.get());
+  const auto score = [](const AnswerRecord* answer) {
+    if (answer->whole.finish == FinishReason::kError) return -1e30;
+    return answer->sum_of_logprobs /
+           std::max<double>(1, static_cast<double>(answer->whole.tokens.size()));
+  };
+  std::ranges::stable_sort(order, std::ranges::greater(), score);
+  std::vector<TokenLogprob> prompt = std::move(record.answers[0]->whole.prompt_logprobs);
+  const auto given = std::min(order.size(), static_cast<std::size_t>(record.sampling.n));
+  for (std::size_t i = 0; i < given; ++i) {
+    OutputEvent& event = order[i]->whole;
+    event.index = static_cast<std::int32_t>(i);
+    event.last = i + 1 == given;
+    if (i == 0) event.prompt_logprobs = std::move(prompt);
+    emit(std::move(event));
+  }
+}
+
+void EngineLoop::emit(OutputEvent event) {
+  switch (event.finish) {
+    case FinishReason::kRunning:
+      break;
+    case FinishReason::kStop:
+    case FinishReason::kLength:
+      totals_.finished += event.last;
+      break;
+    case FinishReason::kCancelled:
+      totals_.cancelled += event.last;
+      break;
+    case FinishReason::kDeadline:
+      totals_.expired += event.last;
+      break;
+    case FinishReason::kError:
+      totals_.failed += event.last;
+      break;
+  }
+  if (sink_) {
+    (*sink_)(std::move(event));
+  } else {
+    pending_.push_back(std::move(event));
+  }
+}
+
+// Nothing more will be told of it. What was drawn for it may still stand in told_.
+void EngineLoop::close(RequestRecord& record) {
+  deadlines_ -= record.deadline > 0;
+  const auto known = records_.find(record.id);
+  check(known != records_.end(), "a request ends once");
+  closed_.push_back(std::move(known->second));
+  records_.erase(known);
+}
+
+void EngineLoop::end_request(RequestId id, FinishReason reason) {
+  deliver();  // what it was given stays its own
+  const auto known = records_.find(id);
+  if (known == records_.end()) return;
+  RequestRecord& record = *known->second;
+  std::vector<std::int64_t> made(record.answers.size(), 0);
+  if (const SequenceGroup* group = scheduler_.find(id))
+    for (std::size_t i = 0; i < group->members.size(); ++i)
+      made[i] = static_cast<std::int64_t>(group->generated(*group->members[i]));
+  scheduler_.remove(id);
+  separate(record);
+  made.resize(record.answers.size(), 0);
+  for (std::size_t i = 0; i < made.size() && record.open > 0; ++i) {
+    if (record.answers[i]->ended) continue;
+    OutputEvent event = event_for(record, static_cast<std::int32_t>(i));
+    event.finish = reason;
+    event.usage.completion_tokens = made[i];
+    give(record, std::move(event));
+  }
+  closed_.clear();
+}
+
+}  // namespace ingot

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "ingot/request.h"
+#include "runtime/answer_text.h"
+#include "runtime/sampling_state.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ingot {
+
+// What an answer needs besides its tokens and pages.
+struct AnswerRecord {
+  AnswerRecord(AnswerText own_text, const SamplingState& own_state)
+      : text(std::move(own_text)), state(own_state) {}
+
+  AnswerText text;
+  SamplingState state;
+  bool ended = false;          // its last event is out
+  double sum_of_logprobs = 0;  // of its tokens, where best_of compares answers
+  OutputEvent whole;           // held back until all answers are compared
+};
+
+// A request from its submission to its last event.
+struct RequestRecord {
+  RequestId id = 0;
+  SamplingParams sampling;
+  std::size_t prompt_tokens = 0;
+  std::uint64_t seed = 0;
+  LogitsCallback change_logits;
+  std::vector<TokenLogprob> prompt_logprobs;
+  std::vector<std::unique_ptr<AnswerRecord>> answers;
+  std::int32_t open = 0;       // answers that have not ended
+  bool compares = false;       // best_of: nothing is told before all have ended
+  bool told_prompt = false;    // prompt_logprobs went out
+  std::int64_t cached_tokens = 0;
+  double submitted = 0;  // seconds, on the loop's clock
+  double started = -1;
+  double first_token = -1;
+  double deadline = 0;  // 0: none
+};
+
+}  // namespace ingot

@@ -1,0 +1,120 @@
+#include "runtime/step_sampler.h"
+
+#include "base/check.h"
+#include "base/error.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ingot {
+
+namespace {
+
+AnswerRecord& answer_of(const ScheduledStep::Row& row) {
+  return *row.group->record->answers[static_cast<std::size_t>(row.sequence->index)];
+}
+
+}  // namespace
+
+void StepSampler::begin(const ScheduledStep& step) {
+  step_ = &step;
+  used_ = entry_ = pushed_ = 0;
+  holds_ = true;
+  first_of_entry_.assign(1, 0);
+}
+
+DrawnToken& StepSampler::next_token() {
+  if (used_ == tokens_.size()) tokens_.emplace_back();
+  DrawnToken& token = tokens_[used_++];
+  token.error.clear();
+  token.logprob.top.clear();
+  return token;
+}
+
+void StepSampler::take(std::int64_t first, std::int64_t count, std::span<const float> logits) {
+  const std::size_t vocab = logits.size() / static_cast<std::size_t>(count);
+  for (std::int64_t r = 0; r < count; ++r) {
+    const ScheduledStep::Row& row = step_->rows[static_cast<std::size_t>(first + r)];
+    while (step_->entries[entry_].sequence != row.sequence) leave_sequence();
+    take_row(row, logits.subspan(static_cast<std::size_t>(r) * vocab, vocab));
+  }
+}
+
+void StepSampler::end() {
+  while (entry_ < step_->entries.size()) leave_sequence();
+}
+
+// The state is again what the accepted tokens made of it.
+void StepSampler::leave_sequence() {
+  const ScheduledStep::Entry& entry = step_->entries[entry_];
+  if (pushed_ > 0)
+    answer_of({entry.group, entry.sequence, 0}).state.pop(std::exchange(pushed_, 0));
+  holds_ = true;
+  first_of_entry_.push_back(used_);
+  ++entry_;
+}
+
+std::span<const DrawnToken> StepSampler::drawn(std::size_t entry) const {
+  return std::span(tokens_).subspan(first_of_entry_[entry],
+                                    first_of_entry_[entry + 1] - first_of_entry_[entry]);
+}
+
+void StepSampler::take_row(const ScheduledStep::Row& row, std::span<const float> logits) {
+  RequestRecord& record = *row.group->record;
+  const Sequence& s = *row.sequence;
+  if (row.position + 1 < s.tokens.size()) {  // what follows is in the prompt
+    // By position: a prompt that was paused is read again.
+    auto& all = record.prompt_logprobs;
+    all.resize(std::max(all.size(), row.position + 1));
+    all[row.position] =
+        logprobs_.of(logits, s.tokens[row.position + 1], record.sampling.prompt_logprobs);
+    return;
+  }
+  if (!holds_) return;
+  const bool parts = row.group->width > 1 && row.group->members.size() == 1;
+  const std::int32_t answers = parts ? row.group->width : 1;
+  for (std::int32_t i = 0; i < answers; ++i)
+    draw(row, logits, parts ? seed_of_answer(record.seed, static_cast<std::uint64_t>(i)) : s.seed);
+  const std::size_t draft = row.position + 1 - s.tokens.size();
+  const DrawnToken& token = tokens_[used_ - 1];
+  holds_ = draft < s.drafts.size() && token.error.empty() && token.token == s.drafts[draft];
+  if (!holds_) return;
+  answer_of(row).state.push(token.token);
+  ++pushed_;
+}
+
+void StepSampler::draw(const ScheduledStep::Row& row, std::span<const float> logits,
+                       std::uint64_t seed) {
+  const RequestRecord& record = *row.group->record;
+  const SamplingParams& p = record.sampling;
+  const AnswerRecord& answer = answer_of(row);
+  DrawnToken& token = next_token();
+  try {
+    token.token = sampler_.draw(logits, p,
+                                {.state = answer.state,
+                                 .seed = seed,
+                                 .position = row.position + 1,
+                                 .forbidden = forbidden(record, row.position + 1),
+                                 .callback = &record.change_logits,
+                                 .tokens = row.sequence->tokens,
+                                 .prompt_tokens = record.prompt_tokens});
+    if (p.logprobs >= 0 || record.compares)
+      token.logprob = logprobs_.of(logits, token.token, p.logprobs);
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::kRequest) throw;
+    token.error = e.message();
+  }
+}
+
+// Whatever would end the answer, before it may end.
+std::span<const std::int32_t> StepSampler::forbidden(const RequestRecord& record,
+                                                     std::size_t position) {
+  const SamplingParams& p = record.sampling;
+  const auto generated = static_cast<std::int64_t>(position - record.prompt_tokens);
+  if (generated >= p.min_tokens) return {};
+  forbidden_ = p.stop_token_ids;
+  if (!p.ignore_eos) forbidden_.insert(forbidden_.end(), end_ids_.begin(), end_ids_.end());
+  return forbidden_;
+}
+
+}  // namespace ingot

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "runtime/logprobs.h"
+#include "runtime/request_record.h"
+#include "runtime/sampler.h"
+#include "runtime/scheduler.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ingot {
+
+// A token that was drawn, or why none could be.
+struct DrawnToken {
+  std::int32_t token = -1;
+  TokenLogprob logprob;  // where the request asks for it
+  std::string error;     // with ErrorCode::kRequest
+};
+
+// Makes tokens of the logits of a step, while the device still computes the rest of them.
+class StepSampler {
+ public:
+  // `end_ids`: the model's end tokens. Outlives this.
+  explicit StepSampler(std::span<const std::int32_t> end_ids) : end_ids_(end_ids) {}
+
+  void begin(const ScheduledStep& step);
+  // Logits [count, vocab] of the step's rows from `first` on; rows come in order.
+  void take(std::int64_t first, std::int64_t count, std::span<const float> logits);
+  void end();
+
+  // Tokens drawn for an entry of the step, in order: none while its prompt is read, one, or with
+  // drafts all that hold and one more. The first of a request with several answers: one for each.
+  std::span<const DrawnToken> drawn(std::size_t entry) const;
+
+ private:
+  void take_row(const ScheduledStep::Row& row, std::span<const float> logits);
+  void draw(const ScheduledStep::Row& row, std::span<const float> logits, std::uint64_t seed);
+  void leave_sequence();
+  std::span<const std::int32_t> forbidden(const RequestRecord& record, std::size_t position);
+  DrawnToken& next_token();
+
+  std::span<const std::int32_t> end_ids_;
+  Sampler sampler_;
+  Logprobs logprobs_;
+  const ScheduledStep* step_ = nullptr;
+  std::vector<DrawnToken> tokens_;  // of all entries; used up to used_
+  std::size_t used_ = 0;
+  std::vector<std::size_t> first_of_entry_;  // in tokens_, one more than entries at the end
+  std::size_t entry_ = 0;                    // whose rows come now
+  std::size_t pushed_ = 0;                   // drafts that its state has seen
+  bool holds_ = true;                        // every draft so far was what was drawn
+  std::vector<std::int32_t> forbidden_;
+};
+
+}  // namespace ingot
