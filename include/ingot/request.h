@@ -24,7 +24,7 @@ struct Request {
   double deadline = 0;        // seconds from submission, then it ends (kDeadline); 0: none
   // Prompts that begin alike share their KV cache, within one salt: give each tenant its own.
   std::string cache_salt;
-  bool share_cache = true;      // false: nothing of it is shared or found later
+  bool share_cache = true;           // false: nothing of it is shared or found later
   std::int32_t cache_priority = 35;  // 0 to 100: pages of the lowest go first
   double cache_seconds = 0;          // how long the priority counts; 0: for ever
 };
@@ -67,7 +67,7 @@ struct OutputEvent {
   std::int32_t index = 0;  // of the answers of the request
   bool last = false;       // of the request: nothing more comes
   std::uint64_t seed = 0;  // of the request: asking again with it gives the same answers
-  std::string text;  // whole characters only
+  std::string text;        // whole characters only
   std::vector<std::int32_t> tokens;
   std::vector<TokenLogprob> logprobs;
   // With the request's first event, where asked for: of every prompt token but the first.
@@ -75,7 +75,6 @@ struct OutputEvent {
   FinishReason finish = FinishReason::kRunning;
   std::string error;  // with kError, and why in error_code
   ErrorCode error_code{};
-  std::uint64_t seed = 0;  // of the draws: the request's, or the one that was chosen
   Usage usage;
   Timing timing;
 };

@@ -14,32 +14,32 @@ struct StepStatistics {
   std::int64_t waiting = 0;
   std::int64_t preempted = 0;  // requests paused to make room
   std::int64_t free_pages = 0;
-  std::int64_t kept_pages = 0;   // used by nobody, kept for prompts that begin alike
-  double schedule_seconds = 0;   // to decide what runs
-  double run_seconds = 0;        // of the device, with sampling
-  double commit_seconds = 0;     // of the books after it
+  std::int64_t kept_pages = 0;  // used by nobody, kept for prompts that begin alike
+  double schedule_seconds = 0;  // to decide what runs
+  double run_seconds = 0;       // of the device, with sampling
+  double commit_seconds = 0;    // of the books after it
 };
 
 // An engine since its start.
 struct EngineStatistics {
   std::int64_t steps = 0;
-  std::int64_t requests = 0;         // submitted
-  std::int64_t finished = 0;         // by stop or length
+  std::int64_t requests = 0;  // submitted
+  std::int64_t finished = 0;  // by stop or length
   std::int64_t cancelled = 0;
-  std::int64_t expired = 0;          // at their deadline
+  std::int64_t expired = 0;  // at their deadline
   std::int64_t failed = 0;
-  std::int64_t prompt_tokens = 0;    // of requests that started
-  std::int64_t cached_tokens = 0;    // of these, found in the KV cache
+  std::int64_t prompt_tokens = 0;  // of requests that started
+  std::int64_t cached_tokens = 0;  // of these, found in the KV cache
   std::int64_t generated_tokens = 0;
   std::int64_t preemptions = 0;
-  std::int64_t running = 0;          // now
-  std::int64_t waiting = 0;          // now
-  std::int64_t pages = 0;            // of KV cache
+  std::int64_t running = 0;  // now
+  std::int64_t waiting = 0;  // now
+  std::int64_t pages = 0;    // of KV cache
   std::int64_t free_pages = 0;
   std::int64_t kept_pages = 0;
   std::int64_t host_pages = 0;
   std::int64_t host_used = 0;
-  std::int64_t evictions = 0;        // pages forgotten to make room
+  std::int64_t evictions = 0;  // pages forgotten to make room
   std::int64_t pages_to_host = 0;
   std::int64_t pages_from_host = 0;
 };

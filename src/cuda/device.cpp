@@ -184,11 +184,10 @@ class CudaDevice final : public Device {
   void copy_within(std::byte* to, const std::byte* from, std::size_t bytes,
                    Stream& stream) override {
     here()->enter();
-    context_->expect(
-        context_->api().memcpy_dtod_async(reinterpret_cast<DevicePointer>(to),
-                                          reinterpret_cast<DevicePointer>(from), bytes,
-                                          cuda_stream(&stream).handle()),
-        "cuMemcpyDtoDAsync");
+    context_->expect(context_->api().memcpy_dtod_async(reinterpret_cast<DevicePointer>(to),
+                                                       reinterpret_cast<DevicePointer>(from), bytes,
+                                                       cuda_stream(&stream).handle()),
+                     "cuMemcpyDtoDAsync");
   }
 
  private:

@@ -36,12 +36,12 @@ struct Batch {
   std::vector<std::int32_t> rope_row;     // [T]
   std::vector<std::int32_t> query_start;  // [S + 1]
   std::vector<std::int32_t> context_len;  // [S] cached tokens, this step's included
-  std::vector<std::int32_t> rows;         // [R] tokens of this step whose logits are wanted, ascending
+  std::vector<std::int32_t> rows;  // [R] tokens of this step whose logits are wanted, ascending
   std::span<const std::int32_t> block_table;  // [S, pages]; memory of whoever made the batch
   std::int64_t pages = 0;                     // columns of block_table
   std::vector<TableChange> table_changes;     // since the last step; whole_table: all of it
   bool whole_table = true;
-  std::vector<PageCopy> copies;               // done in this order, before anything else
+  std::vector<PageCopy> copies;  // done in this order, before anything else
 
   std::int64_t tokens() const { return static_cast<std::int64_t>(ids.size()); }
   std::int64_t sequences() const { return static_cast<std::int64_t>(context_len.size()); }

@@ -54,7 +54,7 @@ class BeamSearch {
   // hold NaN or +infinity.
   std::span<const BeamStep> advance(std::span<const float> log_probs, const Stops& stops = {});
 
-  // The best `count` hypotheses, best first; fewer where the search found fewer. The search is over.
+  // The best `count` hypotheses, best first, or as many as the search found. It is over.
   std::vector<BeamHypothesis> best(std::size_t count) const;
 
  private:

@@ -24,9 +24,9 @@ void BlockTable::write(std::int32_t row, std::size_t first, std::span<const Page
   if (pages.empty()) return;
   check(first + pages.size() <= static_cast<std::size_t>(pages_), "a sequence fits its row");
   // Where a window has passed nobody reads; the device wants a page all the same.
-  std::ranges::transform(
-      pages, entries_.begin() + row * pages_ + static_cast<std::ptrdiff_t>(first),
-      [](PageId page) { return std::max<PageId>(page, 0); });
+  std::ranges::transform(pages,
+                         entries_.begin() + row * pages_ + static_cast<std::ptrdiff_t>(first),
+                         [](PageId page) { return std::max<PageId>(page, 0); });
   changes_.push_back(
       {row, static_cast<std::int32_t>(first), static_cast<std::int32_t>(pages.size())});
 }

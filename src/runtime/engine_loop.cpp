@@ -164,8 +164,7 @@ Result<RequestId> EngineLoop::submit(Request request) {
   group->width = record->open = answers_of(request.sampling);
   group->prompt_rows = request.sampling.prompt_logprobs >= 0;
   group->share = request.share_cache;
-  group->order =
-      static_cast<std::int64_t>(1000 * (time - kSecondsPerPriority * request.priority));
+  group->order = static_cast<std::int64_t>(1000 * (time - kSecondsPerPriority * request.priority));
   record->seed = request.sampling.seed
                      ? *request.sampling.seed
                      : (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
@@ -248,10 +247,10 @@ void EngineLoop::run_step(ScheduledStep& step) {
   const double began = now();
   const auto run = [this, &step] {
     sampler_.begin(step);
-    executor_.run(step.batch, [this](std::int64_t first, std::int64_t count,
-                                     std::span<const float> logits) {
-      sampler_.take(first, count, logits);
-    });
+    executor_.run(step.batch,
+                  [this](std::int64_t first, std::int64_t count, std::span<const float> logits) {
+                    sampler_.take(first, count, logits);
+                  });
     sampler_.end();
   };
   std::optional<Error> error;

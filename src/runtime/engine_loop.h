@@ -116,13 +116,13 @@ class EngineLoop {
   std::unordered_map<RequestId, std::unique_ptr<RequestRecord>> records_;
   std::vector<Told> told_;  // of the last step
   std::size_t told_count_ = 0;
-  std::vector<OutputEvent> pending_;           // of requests that ended outside a step
-  std::vector<RequestId> cancels_;             // asked for while a step or the sink ran
+  std::vector<OutputEvent> pending_;  // of requests that ended outside a step
+  std::vector<RequestId> cancels_;    // asked for while a step or the sink ran
   std::vector<std::pair<RequestId, std::int32_t>> stopped_;  // answers that a text ended
   // Until the step that still has them is over.
   std::vector<std::unique_ptr<RequestRecord>> closed_;
-  const EventSink* sink_ = nullptr;            // while step() runs
-  bool running_ = false;                       // the device runs a step
+  const EventSink* sink_ = nullptr;  // while step() runs
+  bool running_ = false;             // the device runs a step
   bool delivering_ = false;
   std::int64_t deadlines_ = 0;  // requests that have one
   RequestId next_id_ = 1;

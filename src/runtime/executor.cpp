@@ -62,10 +62,7 @@ PreparedKernels prepare_kernels(const Plan& plan, const Device& device, CodeStor
 
 Executor::Executor(const Plan& plan, Device& device, std::span<const std::byte> weights,
                    PreparedKernels kernels, const Options& options)
-    : plan_(plan),
-      device_(device),
-      kv_pages_(options.kv_pages),
-      host_pages_(options.host_pages) {
+    : plan_(plan), device_(device), kv_pages_(options.kv_pages), host_pages_(options.host_pages) {
   if (weights.size() < plan.weight_bytes())
     fail(ErrorCode::kBadInput,
          "[engine.weights] {} bytes, the plan wants {}; build the engine again", weights.size(),
@@ -176,8 +173,7 @@ void Executor::upload_table(const Batch& batch, const DimValues& dims) {
   check(batch.block_table.size_bytes() == input->type.bytes_at(dims), "arrays of one step agree");
   for (const TableChange& change : batch.table_changes) {
     const auto first = static_cast<std::size_t>(change.row * batch.pages + change.first);
-    const auto values = batch.block_table.subspan(
-        first, static_cast<std::size_t>(change.count));
+    const auto values = batch.block_table.subspan(first, static_cast<std::size_t>(change.count));
     device_.copy_in(arena_->data() + input->offset + first * sizeof(std::int32_t),
                     std::as_bytes(values), *stream_);
   }

@@ -351,9 +351,9 @@ void KvCache::check_waiting(const Waiting& waiting, bool host, std::vector<char>
     const Waiting::List& list = waiting.lists[i];
     for (NodeId node = list.oldest; node != kNoNode; node = index_.at(node).newer) {
       const PrefixNode& n = index_.at(node);
-      check(n.older == before && n.level == i / 2 && (n.expires > 0) == (i % 2 == 1) &&
-                n.serial != 0,
-            "a list of pages is torn");
+      check(
+          n.older == before && n.level == i / 2 && (n.expires > 0) == (i % 2 == 1) && n.serial != 0,
+          "a list of pages is torn");
       check((n.page == kNoPage) == host && (n.host >= 0) == host, "a page is in the wrong list");
       char& mark = kept.at(static_cast<std::size_t>(host ? n.host : n.page));
       check(!mark, "a page waits twice");

@@ -33,20 +33,20 @@ struct CacheRoot {
 struct PageChain {
   CacheRoot root;
   Retention retention;
-  std::vector<PageId> pages;    // page i holds tokens i * page_tokens ..; kNoPage where given back
-  std::size_t given_back = 0;   // pages at the front that a window has passed
-  std::size_t published = 0;    // full pages that have a name, from the front
-  std::uint64_t tip = 0;        // name of the last of them
+  std::vector<PageId> pages;   // page i holds tokens i * page_tokens ..; kNoPage where given back
+  std::size_t given_back = 0;  // pages at the front that a window has passed
+  std::size_t published = 0;   // full pages that have a name, from the front
+  std::uint64_t tip = 0;       // name of the last of them
 };
 
 struct KvCacheStatistics {
-  std::int64_t pages = 0;        // of the device
-  std::int64_t free_pages = 0;   // hold nothing
-  std::int64_t kept_pages = 0;   // used by nobody, still found by what they hold
-  std::int64_t host_pages = 0;   // slots of host memory
+  std::int64_t pages = 0;       // of the device
+  std::int64_t free_pages = 0;  // hold nothing
+  std::int64_t kept_pages = 0;  // used by nobody, still found by what they hold
+  std::int64_t host_pages = 0;  // slots of host memory
   std::int64_t host_used = 0;
-  std::int64_t evictions = 0;    // pages forgotten to make room
-  std::int64_t to_host = 0;      // pages moved there
+  std::int64_t evictions = 0;  // pages forgotten to make room
+  std::int64_t to_host = 0;    // pages moved there
   std::int64_t from_host = 0;
 };
 
@@ -83,8 +83,7 @@ class KvCache {
   // The first `computed` tokens have K and V: full pages get their names. Where others computed the
   // same meanwhile, the chain takes theirs. Returns the first page that changed so, or the chain's
   // length.
-  std::size_t publish(PageChain& chain, std::span<const std::int32_t> tokens,
-                      std::size_t computed);
+  std::size_t publish(PageChain& chain, std::span<const std::int32_t> tokens, std::size_t computed);
   // Pages past the first `tokens` tokens are given back: a draft was wrong.
   void shrink(PageChain& chain, std::size_t tokens);
   // Pages before the one of token `first` are given back: no later token sees them.

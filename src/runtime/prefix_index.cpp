@@ -44,9 +44,8 @@ NodeId PrefixIndex::insert(std::uint64_t parent, std::span<const std::int32_t> t
   unused_.pop_back();
   nodes_[static_cast<std::size_t>(id)] = {
       .serial = new_serial(), .parent = parent, .hash = hash_of(parent, tokens)};
-  std::ranges::copy(tokens,
-                    tokens_.begin() + static_cast<std::ptrdiff_t>(
-                                          static_cast<std::size_t>(id) * page_tokens_));
+  std::ranges::copy(tokens, tokens_.begin() + static_cast<std::ptrdiff_t>(
+                                                  static_cast<std::size_t>(id) * page_tokens_));
   std::size_t at = home(nodes_[static_cast<std::size_t>(id)].hash);
   while (table_[at] != kNoNode) at = (at + 1) & (table_.size() - 1);
   table_[at] = id;

@@ -32,9 +32,9 @@ struct RequestRecord {
   LogitsCallback change_logits;
   std::vector<TokenLogprob> prompt_logprobs;
   std::vector<std::unique_ptr<AnswerRecord>> answers;
-  std::int32_t open = 0;       // answers that have not ended
-  bool compares = false;       // best_of: nothing is told before all have ended
-  bool told_prompt = false;    // prompt_logprobs went out
+  std::int32_t open = 0;     // answers that have not ended
+  bool compares = false;     // best_of: nothing is told before all have ended
+  bool told_prompt = false;  // prompt_logprobs went out
   std::int64_t cached_tokens = 0;
   double submitted = 0;  // seconds, on the loop's clock
   double started = -1;

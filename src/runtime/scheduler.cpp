@@ -103,13 +103,12 @@ std::int64_t Scheduler::pages_to_promise(const SequenceGroup& group) const {
   if (limits_.policy == SchedulerPolicy::kMaxUtilization)
     tokens = std::min(group.limit, longest + 1);
   else if (limits_.policy == SchedulerPolicy::kExpectedLength)
-    tokens = std::min(group.limit, std::max(longest + 1, group.prompt_tokens +
-                                                             static_cast<std::size_t>(
-                                                                 kMargin * usual_answer_)));
+    tokens = std::min(group.limit,
+                      std::max(longest + 1, group.prompt_tokens +
+                                                static_cast<std::size_t>(kMargin * usual_answer_)));
   const std::int64_t pages = window_pages(cache_.pages_for(tokens));
   if (group.width == 1 || limits_.window != 0) return pages * group.width;
-  const std::int64_t shared =
-      static_cast<std::int64_t>(group.prompt_tokens) / limits_.page_tokens;
+  const std::int64_t shared = static_cast<std::int64_t>(group.prompt_tokens) / limits_.page_tokens;
   return shared + (pages - shared) * group.width;
 }
 
@@ -122,7 +121,8 @@ std::int64_t Scheduler::outstanding() const {
                             : 0;
     std::int64_t held = 0;
     for (const auto& s : group->members) {
-      const std::int64_t own = std::ssize(s->chain.pages) - static_cast<std::int64_t>(s->chain.given_back);
+      const std::int64_t own =
+          std::ssize(s->chain.pages) - static_cast<std::int64_t>(s->chain.given_back);
       held += s.get() == group->members[0].get() ? own : std::max<std::int64_t>(0, own - common);
     }
     pages += std::max<std::int64_t>(0, group->promised - held);
@@ -351,8 +351,7 @@ void Scheduler::settle(Sequence& s, std::size_t cached) {
   s.cached = cached;
   const std::size_t changed = cache_.publish(s.chain, s.tokens, cached);
   if (changed < s.chain.pages.size()) write_entry(s, changed);
-  if (s.chain.pages.size() > static_cast<std::size_t>(cache_.pages_for(cached)) &&
-      s.drafts.empty())
+  if (s.chain.pages.size() > static_cast<std::size_t>(cache_.pages_for(cached)) && s.drafts.empty())
     cache_.shrink(s.chain, cached);
   const auto window = static_cast<std::size_t>(limits_.window);
   if (window > 0 && cached + 1 > window) cache_.pass(s.chain, cached + 1 - window);
@@ -366,8 +365,7 @@ void Scheduler::abandon() {
 void Scheduler::fork(SequenceGroup& group, std::span<const std::uint64_t> seeds) {
   Sequence& first = *group.members.at(0);
   check(group.phase == Phase::kRunning && group.members.size() == 1 &&
-            first.cached == first.tokens.size() &&
-            std::ssize(seeds) == group.width - 1,
+            first.cached == first.tokens.size() && std::ssize(seeds) == group.width - 1,
         "answers part after the prompt");
   bool room = true;
   for (const std::uint64_t seed : seeds) {
@@ -442,7 +440,7 @@ RequestState Scheduler::state(RequestId id) const {
     if (other.get() == &group) break;
     state.ahead += other->ready;
   }
-  state.reason = !group.ready        ? WaitReason::kNotReady
+  state.reason = !group.ready      ? WaitReason::kNotReady
                  : state.ahead > 0 ? WaitReason::kQueue
                                    : head_reason_;
   if (state.reason == WaitReason::kPages) state.pages_wanted = head_pages_;
@@ -466,8 +464,8 @@ void Scheduler::check_integrity() const {
             "a running sequence has a token to compute");
       check(s->row >= 0, "a running sequence has a row");
       check(std::ssize(s->chain.pages) >= cache_.pages_for(s->cached), "cached tokens have pages");
-      const auto row = table_.entries().subspan(
-          static_cast<std::size_t>(s->row * table_.pages()), s->chain.pages.size());
+      const auto row = table_.entries().subspan(static_cast<std::size_t>(s->row * table_.pages()),
+                                                s->chain.pages.size());
       for (std::size_t p = s->chain.given_back; p < s->chain.pages.size(); ++p)
         check(row[p] == s->chain.pages[p], "the block table says where pages are");
     }

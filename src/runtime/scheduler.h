@@ -141,7 +141,7 @@ class Scheduler {
   std::unordered_map<RequestId, SequenceGroup*> by_id_;
   std::vector<ScheduledStep::Entry> planned_;  // by row of the table
   ScheduledStep step_;
-  std::int64_t rows_promised_ = 0;  // answers of all that runs, those to come included
+  std::int64_t rows_promised_ = 0;              // answers of all that runs, those to come included
   WaitReason head_reason_ = WaitReason::kNone;  // why the first that waits does
   RequestId head_ = 0;                          // for whom head_pages_ were counted
   std::int64_t head_pages_ = 0;

@@ -51,17 +51,17 @@ struct SequenceGroup {
   std::size_t prompt_tokens = 0;
   std::size_t limit = 0;  // most tokens an answer may hold, prompt included
   std::int32_t rope_row = 0;
-  std::int32_t width = 1;      // answers it will have
-  bool prompt_rows = false;    // logits of every prompt token are wanted
-  bool ready = true;           // false: not to be started yet
-  bool share = true;           // pages are shared with other requests of the same salt
-  std::int64_t order = 0;      // who comes first: smaller, then the smaller id
+  std::int32_t width = 1;    // answers it will have
+  bool prompt_rows = false;  // logits of every prompt token are wanted
+  bool ready = true;         // false: not to be started yet
+  bool share = true;         // pages are shared with other requests of the same salt
+  std::int64_t order = 0;    // who comes first: smaller, then the smaller id
   std::vector<std::unique_ptr<Sequence>> members;
 
   Phase phase = Phase::kWaiting;
-  std::int64_t promised = 0;     // pages that the policy keeps for it
+  std::int64_t promised = 0;  // pages that the policy keeps for it
   std::int64_t preemptions = 0;
-  std::size_t reused = 0;        // prompt tokens found in the cache when it first started
+  std::size_t reused = 0;  // prompt tokens found in the cache when it first started
   bool started = false;
 
   std::size_t generated(const Sequence& s) const { return s.tokens.size() - prompt_tokens; }

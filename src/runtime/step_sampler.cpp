@@ -47,8 +47,7 @@ void StepSampler::end() {
 // The state is again what the accepted tokens made of it.
 void StepSampler::leave_sequence() {
   const ScheduledStep::Entry& entry = step_->entries[entry_];
-  if (pushed_ > 0)
-    answer_of({entry.group, entry.sequence, 0}).state.pop(std::exchange(pushed_, 0));
+  if (pushed_ > 0) answer_of({entry.group, entry.sequence, 0}).state.pop(std::exchange(pushed_, 0));
   holds_ = true;
   first_of_entry_.push_back(used_);
   ++entry_;

@@ -16,8 +16,7 @@ std::uint64_t mix(std::uint64_t before, std::int32_t token) {
 }
 
 std::int32_t token_at(const Sequence& s, std::size_t position) {
-  return position < s.tokens.size() ? s.tokens[position]
-                                    : s.drafts[position - s.tokens.size()];
+  return position < s.tokens.size() ? s.tokens[position] : s.drafts[position - s.tokens.size()];
 }
 
 }  // namespace

@@ -9,11 +9,8 @@
 namespace ingot {
 namespace {
 
-constexpr SchedulerLimits kLimits{.max_tokens = 8,
-                                  .max_sequences = 2,
-                                  .max_pages = 32,
-                                  .page_tokens = 4,
-                                  .kv_pages = 32};
+constexpr SchedulerLimits kLimits{
+    .max_tokens = 8, .max_sequences = 2, .max_pages = 32, .page_tokens = 4, .kv_pages = 32};
 
 // A request whose prompt counts up from 0, or is all `fill`.
 std::unique_ptr<SequenceGroup> request(RequestId id, std::size_t prompt, std::size_t answer,

@@ -87,7 +87,7 @@ class Player {
     for (const Action& a : actions) {
       if (a.kind == Action::Kind::kSubmit) submit(a);
       if (a.kind == Action::Kind::kCancel) scheduler_.remove(a.length);
-      const unsigned steps = a.kind == Action::Kind::kSteps ? a.length
+      const unsigned steps = a.kind == Action::Kind::kSteps   ? a.length
                              : a.kind == Action::Kind::kFault ? 1
                                                               : 0;
       for (unsigned i = 0; i < steps; ++i)
@@ -115,8 +115,8 @@ class Player {
     if (!scheduler_.fits(group->prompt_tokens, group->limit, group->width)) return;
     auto s = std::make_unique<Sequence>();
     for (unsigned i = 0; i < a.length; ++i)
-      s->tokens.push_back(static_cast<std::int32_t>(
-          i < a.length / 4 * 3 ? a.family * 7 + i % 5 : last_id_ % 4 + i % 3));
+      s->tokens.push_back(static_cast<std::int32_t>(i < a.length / 4 * 3 ? a.family * 7 + i % 5
+                                                                         : last_id_ % 4 + i % 3));
     s->chain.retention = {.priority = static_cast<int>(a.traits >> 4 & 3) * 30,
                           .seconds = (a.traits & 128) != 0 ? 9.0 : 0};
     group->members.push_back(std::move(s));
@@ -125,7 +125,8 @@ class Player {
 
   static std::int32_t draw(const Sequence& s, std::size_t drafts) {
     std::uint64_t z = s.seed;
-    for (const std::int32_t token : s.tokens) z = (z ^ static_cast<unsigned>(token)) * 0x9e3779b1ull;
+    for (const std::int32_t token : s.tokens)
+      z = (z ^ static_cast<unsigned>(token)) * 0x9e3779b1ull;
     for (std::size_t i = 0; i < drafts; ++i)
       z = (z ^ static_cast<unsigned>(s.drafts[i])) * 0x9e3779b1ull;
     return static_cast<std::int32_t>((z >> 16) % 4);
