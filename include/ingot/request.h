@@ -51,6 +51,8 @@ struct Usage {
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;  // of this answer
   std::int64_t cached_tokens = 0;      // of the prompt, found in the KV cache
+  std::int64_t drafted_tokens = 0;     // guessed by speculation, for all answers
+  std::int64_t accepted_drafts = 0;    // of these, what was then drawn
 };
 
 // Seconds since submission.
@@ -73,6 +75,7 @@ struct OutputEvent {
   // With the request's first event, where asked for: of every prompt token but the first.
   std::vector<TokenLogprob> prompt_logprobs;
   FinishReason finish = FinishReason::kRunning;
+  double score = 0;   // of a beam, with its last event: log-probability / length^length_penalty
   std::string error;  // with kError, and why in error_code
   ErrorCode error_code{};
   Usage usage;

@@ -31,6 +31,8 @@ struct EngineStatistics {
   std::int64_t prompt_tokens = 0;  // of requests that started
   std::int64_t cached_tokens = 0;  // of these, found in the KV cache
   std::int64_t generated_tokens = 0;
+  std::int64_t drafted_tokens = 0;   // guessed by speculation
+  std::int64_t accepted_drafts = 0;  // of these, what was then drawn
   std::int64_t preemptions = 0;
   std::int64_t running = 0;  // now
   std::int64_t waiting = 0;  // now

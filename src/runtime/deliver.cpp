@@ -11,7 +11,9 @@ namespace ingot {
 OutputEvent EngineLoop::event_for(const RequestRecord& record, std::int32_t index) const {
   OutputEvent event{.id = record.id, .index = index, .seed = record.seed};
   event.usage = {.prompt_tokens = static_cast<std::int64_t>(record.prompt_tokens),
-                 .cached_tokens = record.cached_tokens};
+                 .cached_tokens = record.cached_tokens,
+                 .drafted_tokens = record.drafted_tokens,
+                 .accepted_drafts = record.accepted_drafts};
   return event;
 }
 
@@ -30,6 +32,7 @@ void EngineLoop::deliver(Told& told) {
   RequestRecord& record = *told.record;
   AnswerRecord& answer = *record.answers[static_cast<std::size_t>(told.index)];
   if (answer.ended) return;
+  if (record.beams && told.finish == FinishReason::kRunning) return give_beams(record);
   OutputEvent event = event_for(record, told.index);
   event.usage.completion_tokens = told.completion_tokens;
   event.finish = told.finish;
@@ -97,6 +100,32 @@ void EngineLoop::give_best(RequestRecord& record) {
     event.last = i + 1 == given;
     if (i == 0) event.prompt_logprobs = std::move(prompt);
     emit(std::move(event));
+  }
+}
+
+// What a search found, best first.
+void EngineLoop::give_beams(RequestRecord& record) {
+  const SamplingParams& p = record.sampling;
+  const auto found = record.beams->search.best(static_cast<std::size_t>(p.n));
+  check(!found.empty(), "a search that is over found something");
+  separate(record);
+  record.open = static_cast<std::int32_t>(found.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const BeamHypothesis& hypothesis = found[i];
+    OutputEvent event = event_for(record, static_cast<std::int32_t>(i));
+    event.tokens = hypothesis.tokens;
+    event.score = hypothesis.score;
+    event.usage.completion_tokens = std::ssize(hypothesis.tokens);
+    event.finish = hypothesis.end == BeamEnd::kLength ? FinishReason::kLength : FinishReason::kStop;
+    const std::size_t shown =
+        hypothesis.tokens.size() - (hypothesis.end == BeamEnd::kEndToken ? 1 : 0);
+    AnswerText& text = record.answers[i]->text;
+    for (std::size_t t = 0; t < shown; ++t)
+      event.text +=
+          text.push(hypothesis.tokens[t], static_cast<std::int64_t>(t) + 1 >= p.min_tokens);
+    event.text += text.finish();
+    if (i == 0) event.prompt_logprobs = std::move(record.prompt_logprobs);
+    give(record, std::move(event));
   }
 }
 

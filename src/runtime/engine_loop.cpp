@@ -29,9 +29,17 @@ std::int64_t widest_window(const Plan& plan) {
   return window;
 }
 
+// What the request is given at its end, and what is computed for it.
 std::int32_t answers_of(const SamplingParams& p) {
-  return std::max(p.n, p.best_of);
+  return p.beam_width > 1 ? p.n : std::max(p.n, p.best_of);
 }
+
+std::int32_t width_of(const SamplingParams& p) {
+  return std::max(p.beam_width, answers_of(p));
+}
+
+// With drafts, sequences that decode in one step: more of them leave no time to waste on guesses.
+constexpr std::int64_t kMostDrafting = 8;
 
 }  // namespace
 
@@ -75,7 +83,7 @@ EngineLoop::EngineLoop(Executor& executor, const EngineInfo& info, const Tokeniz
                   .host_pages = executor.host_pages(),
                   .window = widest_window(executor.plan()),
                   .policy = options.policy}),
-      sampler_(info.end_ids) {
+      sampler_(info.end_ids, tokenizer) {
   if (options_.overlap) runner_ = std::make_unique<StepRunner>();
 }
 
@@ -90,13 +98,18 @@ std::string EngineLoop::refusal_of(const Request& request) const {
   const SamplingParams& p = request.sampling;
   if (std::string wrong = check_sampling(p, executor_.vocab()); !wrong.empty())
     return "[request] " + wrong;
-  if (p.beam_width != 1) return fmt::format("[request] beam_width {}: wanted 1", p.beam_width);
+  if (p.beam_width > 1 && options_.draft_tokens > 0)
+    return fmt::format("[request] beam_width {}: wanted 1 with --draft; beams are not guessed",
+                       p.beam_width);
+  if (p.beam_width > 1 && p.logprobs >= 0)
+    return fmt::format("[request] logprobs {}: wanted none with beam_width {}", p.logprobs,
+                       p.beam_width);
   if (!p.bad_words.empty() && !tokenizer_)
     return "[request] bad_words: the engine has no tokenizer; wanted bad_token_ids";
   const std::int64_t rows = executor_.plan().max[Symbol::kSequences];
-  if (answers_of(p) > rows)
+  if (width_of(p) > rows)
     return fmt::format("[request] {} answers at once; the engine was built for {}, see --max-batch",
-                       answers_of(p), rows);
+                       width_of(p), rows);
   if (std::abs(request.priority) > kHighestPriority)
     return fmt::format("[request] priority {}: wanted -{} to {}", request.priority,
                        kHighestPriority, kHighestPriority);
@@ -121,7 +134,7 @@ std::string EngineLoop::refusal_of_prompt(const Request& request) const {
     return fmt::format(
         "[request.prompt] {} tokens; the context holds {} with room for one of the answer", tokens,
         info_.max_seq);
-  const std::int32_t answers = answers_of(request.sampling);
+  const std::int32_t answers = width_of(request.sampling);
   if (!scheduler_.fits(tokens, tokens + 1, answers)) {
     const auto room = executor_.kv_pages() * executor_.plan().page_tokens;
     if (answers == 1)
@@ -139,7 +152,7 @@ std::size_t EngineLoop::limit_of(const Request& request) const {
   const std::size_t prompt = request.prompt.size();
   const auto wanted = static_cast<std::size_t>(request.sampling.max_tokens);
   const std::size_t limit = wanted == 0 ? max_seq : std::min(max_seq, prompt + wanted);
-  const std::int32_t answers = answers_of(request.sampling);
+  const std::int32_t answers = width_of(request.sampling);
   if (scheduler_.fits(prompt, limit, answers)) return limit;
   std::size_t fits = prompt + 1, too_long = limit;
   while (too_long - fits > 1) {
@@ -161,7 +174,9 @@ Result<RequestId> EngineLoop::submit(Request request) {
   group->limit = limit_of(request);
   group->rope_row =
       info_.rope_long_from > 0 && static_cast<std::int64_t>(group->limit) > info_.rope_long_from;
-  group->width = record->open = answers_of(request.sampling);
+  group->width = width_of(request.sampling);
+  group->lockstep = request.sampling.beam_width > 1;
+  record->open = answers_of(request.sampling);
   group->prompt_rows = request.sampling.prompt_logprobs >= 0;
   group->share = request.share_cache;
   group->order = static_cast<std::int64_t>(1000 * (time - kSecondsPerPriority * request.priority));
@@ -170,13 +185,18 @@ Result<RequestId> EngineLoop::submit(Request request) {
                      : (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
   record->sampling = std::move(request.sampling);
   record->change_logits = std::move(request.change_logits);
-  record->compares = record->sampling.best_of > record->sampling.n;
+  record->compares = record->sampling.best_of > record->sampling.n && !group->lockstep;
   record->submitted = time;
   record->deadline = request.deadline > 0 ? time + request.deadline : 0;
   deadlines_ += record->deadline > 0;
   const SamplingParams& p = record->sampling;
   record->answers.push_back(std::make_unique<AnswerRecord>(
       AnswerText(tokenizer_, p.stop, p.include_stop_str), SamplingState(p, request.prompt)));
+
+  if (group->lockstep) start_search(*record, *group);
+  if (options_.draft_tokens > 0)
+    record->answers[0]->drafter.emplace(group->limit,
+                                        static_cast<std::size_t>(options_.draft_tokens));
 
   auto sequence = std::make_unique<Sequence>();
   sequence->tokens.reserve(group->limit);
@@ -281,25 +301,74 @@ void EngineLoop::run_step(ScheduledStep& step) {
 
 void EngineLoop::finish_step(const ScheduledStep& step) {
   scheduler_.commit(step);
-  for (std::size_t i = 0; i < step.entries.size(); ++i)
-    if (!sampler_.drawn(i).empty()) accept(step.entries[i], sampler_.drawn(i));
+  for (std::size_t i = 0; i < step.entries.size(); ++i) {
+    SequenceGroup& group = *step.entries[i].group;
+    if (group.phase == Phase::kGone) continue;
+    if (group.record->beams) {
+      if (group.record->beams->advanced) accept_beams(group);
+    } else if (!sampler_.drawn(i).empty()) {
+      accept(step.entries[i], sampler_.drawn(i));
+    }
+  }
+}
+
+void EngineLoop::start_search(RequestRecord& record, const SequenceGroup& group) {
+  const SamplingParams& p = record.sampling;
+  BeamOptions options{.width = p.beam_width,
+                      .length_penalty = p.length_penalty,
+                      .early_stopping = p.early_stopping,
+                      .diversity_rate = p.beam_search_diversity_rate,
+                      .end_ids = p.stop_token_ids,
+                      .max_tokens = group.limit - group.prompt_tokens};
+  if (!p.ignore_eos)
+    options.end_ids.insert(options.end_ids.end(), info_.end_ids.begin(), info_.end_ids.end());
+  record.beams = std::make_unique<BeamRecord>(std::move(options));
+  record.beams->states.push_back(record.answers[0]->state);
+}
+
+// The beams of the next step take the places of those of this one.
+void EngineLoop::accept_beams(SequenceGroup& group) {
+  RequestRecord& record = *group.record;
+  BeamRecord& beams = *record.beams;
+  beams.advanced = false;
+  if (record.first_token < 0) record.first_token = now();
+  if (!beams.error.empty()) return fail_request(record, {ErrorCode::kRequest, beams.error});
+  totals_.generated_tokens += std::ssize(beams.steps);
+  if (beams.search.live() == 0) {
+    tell(record, 0);
+    scheduler_.remove(record.id);
+    return;
+  }
+  std::vector<std::int32_t> parents;
+  std::vector<SamplingState> states;
+  for (const BeamStep& step : beams.steps) {
+    parents.push_back(step.parent);
+    states.push_back(beams.states[static_cast<std::size_t>(step.parent)]);
+    states.back().push(step.token);
+  }
+  beams.states = std::move(states);
+  scheduler_.follow(group, parents);
+  for (std::size_t i = 0; i < beams.steps.size(); ++i)
+    group.members[i]->tokens.push_back(beams.steps[i].token);
 }
 
 void EngineLoop::fail_step(const ScheduledStep& step, const Error& error) {
-  for (const ScheduledStep::Entry& entry : step.entries) {
-    if (entry.group->phase == Phase::kGone) continue;
-    RequestRecord& record = *entry.group->record;
-    separate(record);
-    for (std::size_t i = 0; i < record.answers.size(); ++i) {
-      if (i < entry.group->members.size() && entry.group->members[i]->done) continue;
-      Told& told = tell(record, static_cast<std::int32_t>(i));
-      told.finish = FinishReason::kError;
-      told.error = error.message();
-      told.error_code = error.code();
-    }
-    scheduler_.remove(record.id);
-  }
+  for (const ScheduledStep::Entry& entry : step.entries)
+    if (entry.group->phase != Phase::kGone) fail_request(*entry.group->record, error);
   scheduler_.abandon();
+}
+
+void EngineLoop::fail_request(RequestRecord& record, const Error& error) {
+  separate(record);
+  const SequenceGroup* group = scheduler_.find(record.id);
+  for (std::size_t i = 0; i < record.answers.size(); ++i) {
+    if (!record.beams && i < group->members.size() && group->members[i]->done) continue;
+    Told& told = tell(record, static_cast<std::int32_t>(i));
+    told.finish = FinishReason::kError;
+    told.error = error.message();
+    told.error_code = error.code();
+  }
+  scheduler_.remove(record.id);
 }
 
 EngineLoop::Told& EngineLoop::tell(RequestRecord& record, std::int32_t index) {
@@ -308,6 +377,7 @@ EngineLoop::Told& EngineLoop::tell(RequestRecord& record, std::int32_t index) {
   told.record = &record;
   told.index = index;
   told.token = -1;
+  told.completion_tokens = 0;
   told.finish = FinishReason::kRunning;
   told.error.clear();
   return told;
@@ -324,11 +394,28 @@ void EngineLoop::accept(const ScheduledStep::Entry& entry, std::span<const Drawn
   Sequence& s = *entry.sequence;
   if (group.phase == Phase::kGone || s.done) return;
   if (group.width > 1 && group.members.size() == 1) return part(group, drawn);
-  const bool had_drafts = !s.drafts.empty();
+  const std::size_t guessed = s.drafts.size();
   s.drafts.clear();
+  group.record->drafted_tokens += static_cast<std::int64_t>(guessed);
+  group.record->accepted_drafts += std::ssize(drawn) - 1;
+  totals_.drafted_tokens += static_cast<std::int64_t>(guessed);
+  totals_.accepted_drafts += std::ssize(drawn) - 1;
   for (const DrawnToken& token : drawn)
     if (!accept_token(group, s, token)) return;
-  if (had_drafts) scheduler_.settle(s, s.tokens.size() - 1);
+  if (guessed > 0) scheduler_.settle(s, s.tokens.size() - 1);
+  if (auto& drafter = group.record->answers[static_cast<std::size_t>(s.index)]->drafter) {
+    drafter->learn(guessed, drawn.size() - 1);
+    guess(group, s);
+  }
+}
+
+// The step after draws one more than it was told, so an answer's last token is never a guess.
+void EngineLoop::guess(SequenceGroup& group, Sequence& s) {
+  auto& drafter = group.record->answers[static_cast<std::size_t>(s.index)]->drafter;
+  if (!drafter) return;
+  drafter->follow(s.tokens);
+  if (static_cast<std::int64_t>(scheduler_.running()) > kMostDrafting) return;
+  drafter->guess(s.tokens, group.limit - s.tokens.size() - 1, s.drafts);
 }
 
 // A record for each answer: until now all were one.
@@ -337,6 +424,7 @@ void EngineLoop::separate(RequestRecord& record) {
   while (std::ssize(record.answers) < answers_of(p))
     record.answers.push_back(std::make_unique<AnswerRecord>(
         AnswerText(tokenizer_, p.stop, p.include_stop_str), record.answers[0]->state));
+  for (const auto& answer : record.answers) answer->drafter = record.answers[0]->drafter;
 }
 
 // The prompt has been read: from here on each answer goes its way.
@@ -348,7 +436,8 @@ void EngineLoop::part(SequenceGroup& group, std::span<const DrawnToken> drawn) {
     seeds.push_back(seed_of_answer(record.seed, static_cast<std::uint64_t>(i)));
   scheduler_.fork(group, seeds);
   // The last to end takes the request out, and the members with it: so by number.
-  for (std::size_t i = 0; i < drawn.size(); ++i) accept_token(group, *group.members[i], drawn[i]);
+  for (std::size_t i = 0; i < drawn.size(); ++i)
+    if (accept_token(group, *group.members[i], drawn[i])) guess(group, *group.members[i]);
 }
 
 // False when the answer has ended with it.

@@ -31,6 +31,9 @@ class EngineLoop {
   struct Options {
     SchedulerPolicy policy = SchedulerPolicy::kMaxUtilization;
     bool overlap = true;  // false: a step begins when the texts of the one before are out
+    // Most tokens that are guessed at once from what was there before (prompt lookup); 0: none.
+    // Guesses are checked: they change the time of an answer, never the answer.
+    std::int32_t draft_tokens = 0;
   };
   // All outlive the loop. `tokenizer` may be null: events then carry ids only.
   EngineLoop(Executor& executor, const EngineInfo& info, const Tokenizer* tokenizer);
@@ -84,9 +87,13 @@ class EngineLoop {
   void run_step(ScheduledStep& step);
   void finish_step(const ScheduledStep& step);
   void fail_step(const ScheduledStep& step, const Error& error);
+  void fail_request(RequestRecord& record, const Error& error);
   void accept(const ScheduledStep::Entry& entry, std::span<const DrawnToken> drawn);
   bool accept_token(SequenceGroup& group, Sequence& sequence, const DrawnToken& drawn);
   void separate(RequestRecord& record);
+  void start_search(RequestRecord& record, const SequenceGroup& group);
+  void accept_beams(SequenceGroup& group);
+  void guess(SequenceGroup& group, Sequence& sequence);
   void part(SequenceGroup& group, std::span<const DrawnToken> drawn);
   bool ends(const RequestRecord& record, std::int32_t token) const;
   Told& tell(RequestRecord& record, std::int32_t index);
@@ -96,6 +103,7 @@ class EngineLoop {
   void deliver(Told& told);
   void give(RequestRecord& record, OutputEvent event);
   void give_best(RequestRecord& record);
+  void give_beams(RequestRecord& record);
   void emit(OutputEvent event);
   void close(RequestRecord& record);
   OutputEvent event_for(const RequestRecord& record, std::int32_t index) const;

@@ -2,10 +2,13 @@
 
 #include "ingot/request.h"
 #include "runtime/answer_text.h"
+#include "runtime/beam_record.h"
+#include "runtime/ngram_drafter.h"
 #include "runtime/sampling_state.h"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +21,7 @@ struct AnswerRecord {
 
   AnswerText text;
   SamplingState state;
+  std::optional<NgramDrafter> drafter;
   bool ended = false;          // its last event is out
   double sum_of_logprobs = 0;  // of its tokens, where best_of compares answers
   OutputEvent whole;           // held back until all answers are compared
@@ -32,10 +36,13 @@ struct RequestRecord {
   LogitsCallback change_logits;
   std::vector<TokenLogprob> prompt_logprobs;
   std::vector<std::unique_ptr<AnswerRecord>> answers;
-  std::int32_t open = 0;     // answers that have not ended
-  bool compares = false;     // best_of: nothing is told before all have ended
-  bool told_prompt = false;  // prompt_logprobs went out
+  std::unique_ptr<BeamRecord> beams;  // the answers come from a search, at its end
+  std::int32_t open = 0;              // answers that have not ended
+  bool compares = false;              // best_of: nothing is told before all have ended
+  bool told_prompt = false;           // prompt_logprobs went out
   std::int64_t cached_tokens = 0;
+  std::int64_t drafted_tokens = 0;
+  std::int64_t accepted_drafts = 0;
   double submitted = 0;  // seconds, on the loop's clock
   double started = -1;
   double first_token = -1;

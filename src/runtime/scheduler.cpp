@@ -120,11 +120,14 @@ std::int64_t Scheduler::outstanding() const {
         limits_.window == 0 ? static_cast<std::int64_t>(group->prompt_tokens) / limits_.page_tokens
                             : 0;
     std::int64_t held = 0;
-    for (const auto& s : group->members) {
-      const std::int64_t own =
-          std::ssize(s->chain.pages) - static_cast<std::int64_t>(s->chain.given_back);
-      held += s.get() == group->members[0].get() ? own : std::max<std::int64_t>(0, own - common);
-    }
+    if (group->lockstep && group->members.size() > 1) {
+      held = common;  // beams share more than the prompt: nobody counts on how much
+    } else
+      for (const auto& s : group->members) {
+        const std::int64_t own =
+            std::ssize(s->chain.pages) - static_cast<std::int64_t>(s->chain.given_back);
+        held += s.get() == group->members[0].get() ? own : std::max<std::int64_t>(0, own - common);
+      }
     pages += std::max<std::int64_t>(0, group->promised - held);
   }
   return pages;
@@ -216,13 +219,15 @@ bool Scheduler::grow(SequenceGroup& group, Sequence& s, std::size_t tokens) {
 // younger has any.
 bool Scheduler::place(SequenceGroup& group, std::int64_t& budget) {
   std::int64_t others = 0;  // that decode after this one
-  for (const auto& s : group.members) others += !s->done && s->left() == 1;
+  for (const auto& s : group.members) others += !s->done && attach(group, *s) && s->left() == 1;
+  // In lockstep the last token waits until all have only that one left.
+  const bool waits = group.lockstep && group.members.size() > 1 && others < live(group);
   for (const auto& s : group.members) {
-    if (s->done || !attach(group, *s)) continue;
+    if (s->done || !s->attached) continue;
     const bool decodes = s->left() == 1;
     others = std::max<std::int64_t>(0, others - decodes);
     const auto most = static_cast<std::size_t>(std::max<std::int64_t>(0, budget - others));
-    const std::size_t left = decodes ? 1 + s->drafts.size() : s->left();
+    const std::size_t left = waits ? s->left() - 1 : decodes ? 1 + s->drafts.size() : s->left();
     const std::size_t count = std::min(left, most);
     if (count == 0) continue;
     if (!grow(group, *s, s->cached + count)) return false;
@@ -371,22 +376,63 @@ void Scheduler::fork(SequenceGroup& group, std::span<const std::uint64_t> seeds)
   for (const std::uint64_t seed : seeds) {
     auto s = std::make_unique<Sequence>();
     s->index = static_cast<std::int32_t>(group.members.size());
-    s->tokens.reserve(group.limit);
-    s->tokens = first.tokens;
     s->seed = seed;
     s->chain.root = first.chain.root;
     s->chain.retention = first.chain.retention;
-    if (room && cache_.try_fork(first.chain, first.cached, s->chain)) {
-      s->cached = first.cached;
-      s->attached = true;
-      s->row = table_.take_row();
-      write_entry(*s, 0);
-    } else {
-      room = false;
-    }
+    s->tokens.reserve(group.limit);
+    room = room && copy_member(first, *s);
+    if (!room) s->tokens = first.tokens;
     group.members.push_back(std::move(s));
   }
   // They come back together, and find the prompt's pages.
+  if (!room) preempt(running_.find({group.order, group.id}));
+}
+
+// `to` is what `from` is, in a row of its own. False when there is no page for it.
+bool Scheduler::copy_member(const Sequence& from, Sequence& to) {
+  to.tokens = from.tokens;
+  if (!cache_.try_fork(from.chain, from.cached, to.chain)) return false;
+  to.cached = from.cached;
+  to.attached = true;
+  to.row = table_.take_row();
+  write_entry(to, 0);
+  return true;
+}
+
+void Scheduler::follow(SequenceGroup& group, std::span<const std::int32_t> parents) {
+  check(group.phase == Phase::kRunning && group.lockstep && !parents.empty() &&
+            std::ssize(parents) <= group.width,
+        "beams follow beams");
+  auto before = std::exchange(group.members, {});
+  std::vector<char> has_child(before.size(), 0);
+  for (const std::int32_t p : parents) has_child.at(static_cast<std::size_t>(p)) = 1;
+  const CacheRoot root = before[0]->chain.root;
+  const Retention retention = before[0]->chain.retention;
+  for (std::size_t i = 0; i < before.size(); ++i)  // first: their pages may be wanted
+    if (!has_child[i]) {
+      table_.free_row(std::exchange(before[i]->row, -1));
+      cache_.release(before[i]->chain, KvCache::After::kForget);
+    }
+  std::vector<Sequence*> heirs(before.size(), nullptr);  // the first child is the parent itself
+  bool room = true;
+  for (const std::int32_t p : parents) {
+    const auto parent = static_cast<std::size_t>(p);
+    std::unique_ptr<Sequence> s;
+    if (!heirs[parent]) {
+      s = std::move(before[parent]);
+      heirs[parent] = s.get();
+    } else {
+      s = std::make_unique<Sequence>();
+      s->seed = heirs[parent]->seed;
+      s->chain.root = root;
+      s->chain.retention = retention;
+      s->tokens.reserve(group.limit);
+      room = room && copy_member(*heirs[parent], *s);
+      if (!room) s->tokens = heirs[parent]->tokens;
+    }
+    s->index = static_cast<std::int32_t>(group.members.size());
+    group.members.push_back(std::move(s));
+  }
   if (!room) preempt(running_.find({group.order, group.id}));
 }
 

@@ -97,6 +97,9 @@ class Scheduler {
   void settle(Sequence& sequence, std::size_t cached);
   // More answers after the first token of the first: one for each seed, all alike so far.
   void fork(SequenceGroup& group, std::span<const std::uint64_t> seeds);
+  // Member k of a request in lockstep is from now on what member parents[k] was; who is nobody's
+  // parent goes. All have computed their last token.
+  void follow(SequenceGroup& group, std::span<const std::int32_t> parents);
   // An answer has ended, others of its request go on: its pages are free at once.
   void end(SequenceGroup& group, Sequence& sequence);
   // Takes a request out, waiting or running; its pages are free at once. The group lives until the
@@ -123,6 +126,7 @@ class Scheduler {
   void admit(std::int64_t budget);
   bool try_start(SequenceGroup& group, std::int64_t budget);
   bool attach(SequenceGroup& group, Sequence& sequence);
+  bool copy_member(const Sequence& from, Sequence& to);
   WaitReason reason_to_wait(SequenceGroup& group);
   std::int64_t pages_to_promise(const SequenceGroup& group) const;
   std::int64_t outstanding() const;

@@ -52,6 +52,7 @@ struct SequenceGroup {
   std::size_t limit = 0;  // most tokens an answer may hold, prompt included
   std::int32_t rope_row = 0;
   std::int32_t width = 1;    // answers it will have
+  bool lockstep = false;     // its answers take each step together, as beams do
   bool prompt_rows = false;  // logits of every prompt token are wanted
   bool ready = true;         // false: not to be started yet
   bool share = true;         // pages are shared with other requests of the same salt

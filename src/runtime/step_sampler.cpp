@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "runtime/logit_row.h"
 
 #include <algorithm>
 #include <utility>
@@ -69,6 +70,7 @@ void StepSampler::take_row(const ScheduledStep::Row& row, std::span<const float>
         logprobs_.of(logits, s.tokens[row.position + 1], record.sampling.prompt_logprobs);
     return;
   }
+  if (record.beams) return take_beam(row, logits);
   if (!holds_) return;
   const bool parts = row.group->width > 1 && row.group->members.size() == 1;
   const std::int32_t answers = parts ? row.group->width : 1;
@@ -86,22 +88,81 @@ void StepSampler::draw(const ScheduledStep::Row& row, std::span<const float> log
                        std::uint64_t seed) {
   const RequestRecord& record = *row.group->record;
   const SamplingParams& p = record.sampling;
-  const AnswerRecord& answer = answer_of(row);
   DrawnToken& token = next_token();
   try {
-    token.token = sampler_.draw(logits, p,
-                                {.state = answer.state,
-                                 .seed = seed,
-                                 .position = row.position + 1,
-                                 .forbidden = forbidden(record, row.position + 1),
-                                 .callback = &record.change_logits,
-                                 .tokens = row.sequence->tokens,
-                                 .prompt_tokens = record.prompt_tokens});
+    DrawContext context = context_of(row, answer_of(row).state);
+    context.seed = seed;
+    token.token = sampler_.draw(logits, p, context);
     if (p.logprobs >= 0 || record.compares)
       token.logprob = logprobs_.of(logits, token.token, p.logprobs);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kRequest) throw;
     token.error = e.message();
+  }
+}
+
+DrawContext StepSampler::context_of(const ScheduledStep::Row& row, const SamplingState& state) {
+  const RequestRecord& record = *row.group->record;
+  const Sequence& s = *row.sequence;
+  DrawContext context{.state = state,
+                      .position = row.position + 1,
+                      .forbidden = forbidden(record, row.position + 1),
+                      .callback = &record.change_logits,
+                      .tokens = s.tokens,
+                      .prompt_tokens = record.prompt_tokens};
+  if (row.position < s.tokens.size() || !record.change_logits) return context;
+  // A draft that holds is a token like any other.
+  with_drafts_ = s.tokens;
+  const auto drafts = static_cast<std::ptrdiff_t>(row.position + 1 - s.tokens.size());
+  with_drafts_.insert(with_drafts_.end(), s.drafts.begin(), s.drafts.begin() + drafts);
+  context.tokens = with_drafts_;
+  return context;
+}
+
+// A beam's log-probabilities join those of the others; the last takes the search a step on.
+void StepSampler::take_beam(const ScheduledStep::Row& row, std::span<const float> logits) {
+  RequestRecord& record = *row.group->record;
+  BeamRecord& beams = *record.beams;
+  const auto index = static_cast<std::size_t>(row.sequence->index);
+  const std::size_t live = row.group->members.size();
+  beams.scores.resize(live * logits.size());
+  const auto scores = std::span(beams.scores).subspan(index * logits.size(), logits.size());
+  try {
+    if (!peak_of(logits).is_sound)
+      fail(ErrorCode::kRequest,
+           "[sampler] the model's logits are not numbers; the answer ends here");
+    log_softmax(logits, scores);
+    sampler_.apply(scores, record.sampling, context_of(row, beams.states[index]));
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::kRequest) throw;
+    beams.error = e.message();
+  }
+  if (++beams.rows == live) advance_beams(*row.group);
+}
+
+void StepSampler::advance_beams(const SequenceGroup& group) {
+  const RequestRecord& record = *group.record;
+  BeamRecord& beams = *record.beams;
+  const SamplingParams& p = record.sampling;
+  beams.rows = 0;
+  beams.advanced = true;
+  if (!beams.error.empty()) return;
+  BeamSearch::Stops stops;
+  if (!p.stop.empty() && tokenizer_)
+    stops = [&](const BeamStep& step) {
+      const auto& tokens = group.members[static_cast<std::size_t>(step.parent)]->tokens;
+      AnswerText text(tokenizer_, p.stop);
+      auto count = static_cast<std::int32_t>(0);
+      for (std::size_t i = record.prompt_tokens; i < tokens.size(); ++i)
+        text.push(tokens[i], ++count >= p.min_tokens);
+      text.push(step.token, ++count >= p.min_tokens);
+      return text.stopped();
+    };
+  try {
+    beams.steps = beams.search.advance(beams.scores, stops);
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::kRequest) throw;
+    beams.error = e.message();
   }
 }
 

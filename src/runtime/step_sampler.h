@@ -4,6 +4,7 @@
 #include "runtime/request_record.h"
 #include "runtime/sampler.h"
 #include "runtime/scheduler.h"
+#include "text/tokenizer.h"
 
 #include <cstdint>
 #include <span>
@@ -22,26 +23,32 @@ struct DrawnToken {
 // Makes tokens of the logits of a step, while the device still computes the rest of them.
 class StepSampler {
  public:
-  // `end_ids`: the model's end tokens. Outlives this.
-  explicit StepSampler(std::span<const std::int32_t> end_ids) : end_ids_(end_ids) {}
+  // `end_ids`: the model's end tokens; `tokenizer` may be null. Both outlive this.
+  StepSampler(std::span<const std::int32_t> end_ids, const Tokenizer* tokenizer)
+      : end_ids_(end_ids), tokenizer_(tokenizer) {}
 
   void begin(const ScheduledStep& step);
   // Logits [count, vocab] of the step's rows from `first` on; rows come in order.
   void take(std::int64_t first, std::int64_t count, std::span<const float> logits);
   void end();
 
-  // Tokens drawn for an entry of the step, in order: none while its prompt is read, one, or with
+  // Beam searches go on by themselves, in their records: nothing is drawn for them. Of other
+  // requests: tokens drawn for an entry of the step, in order: none while its prompt is read, one, or with
   // drafts all that hold and one more. The first of a request with several answers: one for each.
   std::span<const DrawnToken> drawn(std::size_t entry) const;
 
  private:
   void take_row(const ScheduledStep::Row& row, std::span<const float> logits);
   void draw(const ScheduledStep::Row& row, std::span<const float> logits, std::uint64_t seed);
+  void take_beam(const ScheduledStep::Row& row, std::span<const float> logits);
+  void advance_beams(const SequenceGroup& group);
+  DrawContext context_of(const ScheduledStep::Row& row, const SamplingState& state);
   void leave_sequence();
   std::span<const std::int32_t> forbidden(const RequestRecord& record, std::size_t position);
   DrawnToken& next_token();
 
   std::span<const std::int32_t> end_ids_;
+  const Tokenizer* tokenizer_;
   Sampler sampler_;
   Logprobs logprobs_;
   const ScheduledStep* step_ = nullptr;
@@ -52,6 +59,7 @@ class StepSampler {
   std::size_t pushed_ = 0;                   // drafts that its state has seen
   bool holds_ = true;                        // every draft so far was what was drawn
   std::vector<std::int32_t> forbidden_;
+  std::vector<std::int32_t> with_drafts_;
 };
 
 }  // namespace ingot

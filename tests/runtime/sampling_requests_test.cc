@@ -67,7 +67,7 @@ TEST_F(SamplingRequestsTest, WhatIsRefusedLeavesTheNeighboursAlone) {
       {"top_p_reset_id", {.top_p_reset_id = vocab}},
       {"n", {.n = 0}},
       {"best_of", {.n = 3, .best_of = 2}},
-      {"beam_width", {.beam_width = 2}},
+      {"beam_width", {.beam_width = 0}},
       {"prompt_logprobs", {.prompt_logprobs = -2}}};
   for (const auto& [field, sampling] : wrong) {
     const auto result = model_.loop().submit(request(sampling));

@@ -19,7 +19,8 @@ struct Action {
   unsigned length = 1;  // of its prompt; kSteps: how many; kCancel: which request
   unsigned answer = 1;
   unsigned width = 1;
-  unsigned traits = 0;  // bits: other salt, shares nothing, priority, retention, prompt rows
+  unsigned traits = 0;  // bits: other salt, shares nothing, priority (2), retention (2), prompt
+                        // rows, retention for a time, lockstep
 };
 
 std::string to_string(const Action& a) {
@@ -66,7 +67,7 @@ Trace random_trace(unsigned seed) {
                            .length = 1 + below(40),
                            .answer = 1 + below(16),
                            .width = below(4) == 0 ? 1 + below(4) : 1,
-                           .traits = below(2) == 0 ? 0 : below(256)});
+                           .traits = below(2) == 0 ? 0 : below(512)});
     else if (kind < 11)
       t.actions.push_back({.kind = Action::Kind::kCancel, .length = 1 + below(20)});
     else if (kind < 12)
@@ -112,6 +113,7 @@ class Player {
     group->share = (a.traits & 2) == 0;
     group->order = static_cast<std::int64_t>(last_id_) - (a.traits >> 2 & 3) * 5;
     group->prompt_rows = (a.traits & 64) != 0;
+    group->lockstep = (a.traits & 256) != 0;
     if (!scheduler_.fits(group->prompt_tokens, group->limit, group->width)) return;
     auto s = std::make_unique<Sequence>();
     for (unsigned i = 0; i < a.length; ++i)
@@ -155,6 +157,7 @@ class Player {
     if (e.begin + e.count < s.tokens.size()) return {};  // prompt is left
     if (limits_.policy == SchedulerPolicy::kGuaranteedNoEvict && group.preemptions > 0)
       return "a policy that pauses nobody paused somebody";
+    if (group.lockstep) return follow(group, s);
     if (group.width > 1 && group.members.size() == 1) {
       std::vector<std::uint64_t> seeds;
       for (std::int32_t i = 1; i < group.width; ++i) seeds.push_back(static_cast<unsigned>(i));
@@ -170,6 +173,22 @@ class Player {
       if (end_if_full(group, s)) return {};
     }
     if (!push(group, s) && !drafts.empty()) scheduler_.settle(s, s.tokens.size() - 1);
+    return {};
+  }
+
+  // Beams: the last entry of the step takes all a step further.
+  std::string follow(SequenceGroup& group, const Sequence& s) {
+    if (&s != group.members.back().get()) return {};
+    std::vector<std::int32_t> parents;
+    for (const auto& member : group.members) {
+      if (member->left() != 0) return "beams are not in step";
+      const auto z = static_cast<std::int32_t>(draw(*member, 0));
+      parents.push_back(z % static_cast<std::int32_t>(group.members.size()));
+    }
+    while (std::ssize(parents) < group.width) parents.push_back(parents[0]);
+    scheduler_.follow(group, parents);
+    for (auto& member : group.members) member->tokens.push_back(member->index + draw(*member, 0));
+    if (group.members[0]->tokens.size() >= group.limit) scheduler_.remove(group.id);
     return {};
   }
 

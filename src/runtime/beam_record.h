@@ -1,0 +1,26 @@
+#pragma once
+
+#include "runtime/beam_search.h"
+#include "runtime/sampling_state.h"
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ingot {
+
+// The beam search of a request: its beams are the members of its group, in order.
+struct BeamRecord {
+  explicit BeamRecord(BeamOptions options) : search(std::move(options)) {}
+
+  BeamSearch search;
+  std::vector<SamplingState> states;  // by beam
+  std::vector<float> scores;          // [beams, vocab], as far as a step has come
+  std::size_t rows = 0;               // of scores that are there
+  std::span<const BeamStep> steps;    // of the beams to come
+  bool advanced = false;              // by the last step, which is not accepted yet
+  std::string error;                  // with ErrorCode::kRequest: why it cannot go on
+};
+
+}  // namespace ingot
