@@ -32,8 +32,8 @@ class StepSampler {
   void take(std::int64_t first, std::int64_t count, std::span<const float> logits);
   void end();
 
-  // Beam searches go on by themselves, in their records: nothing is drawn for them. Of other
-  // requests: tokens drawn for an entry of the step, in order: none while its prompt is read, one, or with
+  // Beam searches go on by themselves, in their records: nothing is drawn for them. Of others:
+  // tokens drawn for an entry of the step, in order: none while its prompt is read, one, or with
   // drafts all that hold and one more. The first of a request with several answers: one for each.
   std::span<const DrawnToken> drawn(std::size_t entry) const;
 
