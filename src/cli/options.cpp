@@ -64,6 +64,10 @@ void ModelOptions::declare(Command& c) {
       "--deterministic", deterministic, {"on", "strict", "off"},
       "same bits alone and in any batch; strict: also in a chat's next turn; off: speed first\n"
       "(nothing breaks the promise for speed yet: all three do what strict does)");
+  c.option(
+      "--draft", draft,
+      "who guesses tokens ahead: ngram (what was there before) or a smaller MODEL of the same\n"
+      "vocabulary; answers stay the same, and come sooner where guesses hold (default: nobody)");
   c.option("--skip-pass", skip_passes, "leave a compiler pass out; may be repeated");
 }
 
@@ -79,6 +83,7 @@ OpenOptions ModelOptions::open_options() const {
   if (max_seq) o.build.max_seq = *max_seq;
   if (mode) o.build.mode = *mode;
   o.build.skip_passes = skip_passes;
+  o.draft = draft;
   return o;
 }
 

@@ -33,6 +33,7 @@ struct ModelOptions {
   std::optional<std::int64_t> max_batch;
   std::optional<std::int64_t> max_seq;
   std::string deterministic = "on";
+  std::string draft;
   std::vector<std::string> skip_passes;
   std::optional<ComputeMode> mode;  // where the command has --compute
 

@@ -122,7 +122,56 @@ void Model::open_tokenizer() {
   if (blob) tokenizer_.emplace(Tokenizer::open(file_->bytes(*blob)));
 }
 
-void Model::open_executor(const OpenOptions& options) {
+namespace {
+
+constexpr std::size_t kDraftTokens = 5;  // guessed at once, at most
+
+// A guess is an id: it has to mean the same to both.
+void check_vocabulary(const Model& model, const Model& draft) {
+  if (model.info().vocab != draft.info().vocab)
+    fail(ErrorCode::kUsage, "[draft] {} has a vocabulary of {} tokens, {} of {}; wanted the same",
+         draft.info().name, draft.info().vocab, model.info().name, model.info().vocab);
+  if (!model.has_tokenizer() || !draft.has_tokenizer()) return;
+  for (std::int32_t id = 0; id < model.tokenizer().vocab_size(); ++id)
+    if (id >= draft.tokenizer().vocab_size() ||
+        model.tokenizer().token_bytes(id) != draft.tokenizer().token_bytes(id))
+      fail(ErrorCode::kUsage, "[draft] token {} of {} is another one in {}; wanted one vocabulary",
+           id, model.info().name, draft.info().name);
+}
+
+std::uint64_t total_of(const std::vector<MemoryRow>& table) {
+  return table.back().bytes;
+}
+
+}  // namespace
+
+void Model::open_draft(const OpenOptions& options) {
+  OpenOptions own = options;
+  own.draft.clear();
+  own.build.quant = BuildOptions().quant;
+  own.build.max_seq = BuildOptions().max_seq;
+  own.random_weights = false;
+  draft_ = open(options.draft, own);
+  check_vocabulary(*this, *draft_);
+  draft_model_ = std::make_unique<DraftModel>(draft_->executor(), draft_->info(), kDraftTokens);
+}
+
+void Model::open_executor(const OpenOptions& asked) {
+  OpenOptions options = asked;
+  EngineLoop::Options loop;
+  if (options.draft == "ngram") {
+    loop.draft_tokens = static_cast<std::int32_t>(kDraftTokens);
+  } else if (!options.draft.empty()) {
+    open_draft(options);
+    loop.draft_model = draft_model_.get();
+    const std::uint64_t cap = options.memory != 0 ? options.memory : usable_memory(device_->info());
+    const std::uint64_t taken =
+        total_of(memory_table(draft_->plan(), *device_, draft_->executor().kv_pages()));
+    if (taken >= cap)
+      fail(ErrorCode::kDoesNotFit, "[memory] the draft model takes {} of {}; raise --memory",
+           human_bytes(taken), human_bytes(cap));
+    options.memory = cap - taken;
+  }
   PreparedKernels kernels = prepare_kernels(plan_, *device_, read_code(*file_));
   plan_.workspace_bytes = kernels.workspace_bytes;  // of this device; the builder's was of its own
   const PoolSize pool = size_pool(plan_, info_, *device_, options);
@@ -134,7 +183,8 @@ void Model::open_executor(const OpenOptions& options) {
                        "loading weights");
     };
   executor_ = std::make_unique<Executor>(plan_, *device_, weights, std::move(kernels), run);
-  loop_ = std::make_unique<EngineLoop>(*executor_, info_, tokenizer_ ? &*tokenizer_ : nullptr);
+  loop_ =
+      std::make_unique<EngineLoop>(*executor_, info_, tokenizer_ ? &*tokenizer_ : nullptr, loop);
 }
 
 const Tokenizer& Model::tokenizer() const {

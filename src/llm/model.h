@@ -83,6 +83,7 @@ class Model {
  private:
   Model() = default;
   void open_tokenizer();
+  void open_draft(const OpenOptions& options);
   void open_executor(const OpenOptions& options);
 
   std::shared_ptr<const EngineFile> file_;
@@ -92,6 +93,8 @@ class Model {
   Plan plan_;
   std::optional<Tokenizer> tokenizer_;
   std::optional<ChatTemplate> chat_template_;
+  std::unique_ptr<Model> draft_;
+  std::unique_ptr<DraftModel> draft_model_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<EngineLoop> loop_;
   double open_seconds_ = 0;

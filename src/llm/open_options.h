@@ -19,6 +19,9 @@ struct OpenOptions {
   std::uint64_t memory = 0;  // hard cap on everything, bytes; 0: what is free
   // KV pool for so many sequences of max_seq at once, as far as it fits.
   std::int64_t sequences = 1;
+  // Who guesses tokens ahead: "" nobody, "ngram" what was there before, or a smaller model of the
+  // same vocabulary. Answers stay the same, their time does not.
+  std::string draft;
   BuildOptions build;
   // MODEL is a config.json, or a folder with one, whose weights are made up in random_format.
   bool random_weights = false;

@@ -159,6 +159,7 @@ void EngineLoop::close(RequestRecord& record) {
   deadlines_ -= record.deadline > 0;
   const auto known = records_.find(record.id);
   check(known != records_.end(), "a request ends once");
+  if (options_.draft_model) options_.draft_model->forget(record.id);
   closed_.push_back(std::move(known->second));
   records_.erase(known);
 }

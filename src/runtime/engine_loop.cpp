@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/exception.h"
+#include "base/log.h"
 #include "runtime/bad_words.h"
 #include "runtime/check_sampling.h"
 
@@ -98,7 +99,7 @@ std::string EngineLoop::refusal_of(const Request& request) const {
   const SamplingParams& p = request.sampling;
   if (std::string wrong = check_sampling(p, executor_.vocab()); !wrong.empty())
     return "[request] " + wrong;
-  if (p.beam_width > 1 && options_.draft_tokens > 0)
+  if (p.beam_width > 1 && guesses())
     return fmt::format("[request] beam_width {}: wanted 1 with --draft; beams are not guessed",
                        p.beam_width);
   if (p.beam_width > 1 && p.logprobs >= 0)
@@ -194,7 +195,7 @@ Result<RequestId> EngineLoop::submit(Request request) {
       AnswerText(tokenizer_, p.stop, p.include_stop_str), SamplingState(p, request.prompt)));
 
   if (group->lockstep) start_search(*record, *group);
-  if (options_.draft_tokens > 0)
+  if (options_.draft_tokens > 0 && !options_.draft_model)
     record->answers[0]->drafter.emplace(group->limit,
                                         static_cast<std::size_t>(options_.draft_tokens));
 
@@ -309,6 +310,28 @@ void EngineLoop::finish_step(const ScheduledStep& step) {
     } else if (!sampler_.drawn(i).empty()) {
       accept(step.entries[i], sampler_.drawn(i));
     }
+  }
+  if (options_.draft_model) ask_draft_model(step);
+}
+
+// Once all tokens of the step are known: the smaller model guesses for all at once.
+void EngineLoop::ask_draft_model(const ScheduledStep& step) {
+  if (static_cast<std::int64_t>(scheduler_.running()) > kMostDrafting) return;
+  draft_targets_.clear();
+  for (const ScheduledStep::Entry& entry : step.entries) {
+    SequenceGroup& group = *entry.group;
+    if (group.phase != Phase::kRunning) continue;
+    for (const auto& s : group.members)
+      if (!s->done && s->attached && s->left() == 1 && group.generated(*s) > 0 &&
+          std::ranges::find(draft_targets_, s.get(), &DraftModel::Target::sequence) ==
+              draft_targets_.end())
+        draft_targets_.push_back({group.record, s.get(), group.limit - s->tokens.size() - 1});
+  }
+  try {
+    options_.draft_model->guess(draft_targets_);
+  } catch (const std::exception& e) {
+    log_warning("[draft] {}; going on without guesses", as_error(e).message());
+    options_.draft_model = nullptr;
   }
 }
 

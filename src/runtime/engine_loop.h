@@ -4,6 +4,7 @@
 #include "ingot/request.h"
 #include "ingot/statistics.h"
 #include "plan/engine_info.h"
+#include "runtime/draft_model.h"
 #include "runtime/executor.h"
 #include "runtime/request_record.h"
 #include "runtime/scheduler.h"
@@ -34,6 +35,7 @@ class EngineLoop {
     // Most tokens that are guessed at once from what was there before (prompt lookup); 0: none.
     // Guesses are checked: they change the time of an answer, never the answer.
     std::int32_t draft_tokens = 0;
+    DraftModel* draft_model = nullptr;  // guesses in place of prompt lookup; outlives the loop
   };
   // All outlive the loop. `tokenizer` may be null: events then carry ids only.
   EngineLoop(Executor& executor, const EngineInfo& info, const Tokenizer* tokenizer);
@@ -94,6 +96,8 @@ class EngineLoop {
   void start_search(RequestRecord& record, const SequenceGroup& group);
   void accept_beams(SequenceGroup& group);
   void guess(SequenceGroup& group, Sequence& sequence);
+  void ask_draft_model(const ScheduledStep& step);
+  bool guesses() const { return options_.draft_tokens > 0 || options_.draft_model; }
   void part(SequenceGroup& group, std::span<const DrawnToken> drawn);
   bool ends(const RequestRecord& record, std::int32_t token) const;
   Told& tell(RequestRecord& record, std::int32_t index);
@@ -130,7 +134,8 @@ class EngineLoop {
   // Until the step that still has them is over.
   std::vector<std::unique_ptr<RequestRecord>> closed_;
   const EventSink* sink_ = nullptr;  // while step() runs
-  bool running_ = false;             // the device runs a step
+  std::vector<DraftModel::Target> draft_targets_;
+  bool running_ = false;  // the device runs a step
   bool delivering_ = false;
   std::int64_t deadlines_ = 0;  // requests that have one
   RequestId next_id_ = 1;

@@ -149,6 +149,24 @@ void KvCache::shrink(PageChain& chain, std::size_t tokens) {
   }
 }
 
+std::size_t KvCache::rewind(PageChain& chain, std::size_t tokens) {
+  const auto size = static_cast<std::size_t>(page_tokens_);
+  if (tokens >= chain.published * size) {
+    shrink(chain, tokens);
+    return tokens;
+  }
+  const std::size_t kept = std::max(tokens / size, chain.given_back);
+  check(kept * size <= tokens, "what a window has passed stays passed");
+  while (chain.pages.size() > kept) {
+    give_back(chain.pages.back(), After::kKeep);
+    chain.pages.pop_back();
+  }
+  chain.published = kept;
+  chain.tip = chain.root.serial;
+  if (kept > chain.given_back) chain.tip = index_.at(node_of(chain.pages.back())).serial;
+  return kept * size;
+}
+
 void KvCache::pass(PageChain& chain, std::size_t first) {
   const std::size_t before = first / static_cast<std::size_t>(page_tokens_);
   for (; chain.given_back < before; ++chain.given_back)

@@ -86,6 +86,9 @@ class KvCache {
   std::size_t publish(PageChain& chain, std::span<const std::int32_t> tokens, std::size_t computed);
   // Pages past the first `tokens` tokens are given back: a draft was wrong.
   void shrink(PageChain& chain, std::size_t tokens);
+  // Only the first `tokens` tokens stay, names included. Returns how many of them still have K and
+  // V: a page that has a name is not written on again.
+  std::size_t rewind(PageChain& chain, std::size_t tokens);
   // Pages before the one of token `first` are given back: no later token sees them.
   void pass(PageChain& chain, std::size_t first);
   // `copy` begins where `chain` is after `tokens` tokens: full pages are shared, a page that both

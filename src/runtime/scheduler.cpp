@@ -362,6 +362,12 @@ void Scheduler::settle(Sequence& s, std::size_t cached) {
   if (window > 0 && cached + 1 > window) cache_.pass(s.chain, cached + 1 - window);
 }
 
+void Scheduler::rewind(Sequence& s, std::size_t tokens) {
+  s.tokens.resize(tokens);
+  s.drafts.clear();
+  if (s.cached > tokens) s.cached = cache_.rewind(s.chain, tokens);
+}
+
 void Scheduler::abandon() {
   cache_.forget_kept();
   table_.tell_again();

@@ -95,6 +95,8 @@ class Scheduler {
   void forget_kept() { cache_.forget_kept(); }
   // After tokens of an answer with drafts were accepted: `cached` of its tokens stay.
   void settle(Sequence& sequence, std::size_t cached);
+  // Only the first `tokens` of an answer's tokens stay; its pages follow.
+  void rewind(Sequence& sequence, std::size_t tokens);
   // More answers after the first token of the first: one for each seed, all alike so far.
   void fork(SequenceGroup& group, std::span<const std::uint64_t> seeds);
   // Member k of a request in lockstep is from now on what member parents[k] was; who is nobody's

@@ -233,5 +233,42 @@ TEST_F(AnswersTest, GuessesChangeNothing) {
   }
 }
 
+// The model itself guesses best; another one of the same vocabulary guesses badly. Neither changes
+// a bit.
+TEST_F(AnswersTest, ASmallerModelMayGuess) {
+  const auto model = open("llama");
+  for (const char* name : {"llama", "llama_f16"}) {
+    const auto draft = open(name);
+    ASSERT_EQ(draft->info().vocab, model->info().vocab);
+    DraftModel guesser(draft->executor(), draft->info(), 4);
+    EngineLoop guessing(model->executor(), model->info(), &model->tokenizer(),
+                        {.draft_model = &guesser});
+    std::mt19937 random(3);
+    std::int64_t accepted = 0, drafted = 0;
+    for (int round = 0; round < 8; ++round) {
+      Request request{.prompt = prompt_of("llama", 5 + random() % 20)};
+      request.share_cache = false;
+      request.sampling = {.temperature = round % 2 == 0 ? 0.0 : 0.9,
+                          .repetition_penalty = round % 4 == 1 ? 1.3 : 1.0,
+                          .seed = round,
+                          .max_tokens = 30,
+                          .ignore_eos = true,
+                          .n = round % 4 == 3 ? 3 : 1,
+                          .logprobs = 1};
+      const auto plain = ask(model->loop(), request);
+      const auto guessed = ask(guessing, request);
+      ASSERT_EQ(plain.size(), guessed.size());
+      for (std::size_t i = 0; i < plain.size(); ++i) expect_same(plain[i], guessed[i]);
+      accepted += guessed[0].usage.accepted_drafts;
+      drafted += guessed[0].usage.drafted_tokens;
+      guesser.check_integrity();
+    }
+    EXPECT_GT(drafted, 50) << name;
+    if (name == std::string("llama")) {
+      EXPECT_GT(accepted, drafted * 9 / 10);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ingot
