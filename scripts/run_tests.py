@@ -25,8 +25,8 @@ LOGS = BUILD / "test-logs"
 JOBS = os.cpu_count() or 2
 
 # What the sanitizers cover: what parses untrusted bytes, schedules, and shares memory between threads.
-ASAN_FLOORS = ("base", "text", "formats", "ir", "plan", "builder", "runtime")
-TSAN_FLOORS = {"base": "*", "runtime": "*", "text": "*Thread*:*Concurrent*",
+ASAN_FLOORS = ("base", "text", "grammar", "formats", "ir", "plan", "builder", "runtime")
+TSAN_FLOORS = {"base": "*", "runtime": "*", "text": "*Thread*:*Concurrent*", "grammar": "Compiler*",
                "cpu": "*Thread*:*LinearTierTest*:*ARowHas*/*_q4_0:*ARowHas*/*_int8:LinearWorkspace*:*UnpackInverts*"}
 # Processors that are tried under qemu: without AVX, and with AVX2 but nothing above.
 OLD_CPUS = {"Nehalem": "generic", "Haswell": "avx2"}
@@ -258,6 +258,17 @@ def stage_kernels(log, tally, options):
         tally.failures += ["kernel"] * int(counted[-1][1])
     if not counted or (not ok and not tally.failures):
         tally.record(ok and counted, "scripts/check_kernels")
+
+
+def stage_schemas(log, tally, options):
+    """Structured output of random JSON Schemas is valid under PyPI's jsonschema."""
+    ok = log.run("scripts/check_schemas")
+    counted = re.findall(r"^(\d+) passed, (\d+) failed", log.tail(20), re.M)
+    if counted:
+        tally.passed += int(counted[-1][0])
+        tally.failures += ["schema"] * int(counted[-1][1])
+    if not counted or (not ok and not tally.failures):
+        tally.record(ok and counted, "scripts/check_schemas")
 
 
 def stage_asan(log, tally, options):

@@ -1,0 +1,5 @@
+if(INGOT_GRAMMAR)
+  include(xgrammar)
+  target_link_libraries(ingot_grammar PRIVATE xgrammar)
+  target_compile_definitions(ingot_grammar PRIVATE INGOT_HAVE_XGRAMMAR=1)
+endif()

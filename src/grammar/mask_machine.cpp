@@ -1,0 +1,222 @@
+#include "grammar/mask_machine.h"
+
+#include "base/check.h"
+#include "base/error.h"
+
+#if INGOT_HAVE_XGRAMMAR
+
+#include <compiled_grammar_impl.h>
+#include <grammar_impl.h>
+#include <xgrammar/xgrammar.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <unordered_set>
+
+namespace xgrammar {
+
+// xgrammar asks its user for these. What it warns of has been refused before it sees the grammar.
+void LogFatalImpl(const std::string&, int, const std::string& message) {
+  throw std::runtime_error(message);
+}
+void LogMessageImpl(const std::string&, int, int, const std::string&) {}
+
+}  // namespace xgrammar
+
+namespace ingot::grammar {
+
+namespace {
+
+// Runs a call into xgrammar; whatever it throws becomes our Error.
+template <typename F>
+auto guarded(F&& call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    fail(ErrorCode::kDoesNotFit, "[guided.masks] not enough memory");
+  } catch (const std::exception& e) {
+    fail(ErrorCode::kRequest, "[guided.masks] {}", e.what());
+  }
+}
+
+}  // namespace
+
+struct MaskMachine::Impl {
+  xgrammar::CompiledGrammar compiled;
+  int rows;
+};
+
+struct MaskState::Impl {
+  std::shared_ptr<const MaskMachine> machine;
+  xgrammar::GrammarMatcher matcher;
+};
+
+struct MaskEngine::Impl {
+  xgrammar::TokenizerInfo tokens;
+  // Masks on demand, no cache of its own: grammars are kept by GrammarCompiler.
+  mutable xgrammar::GrammarCompiler compiler;
+};
+
+bool MaskEngine::available() {
+  return true;
+}
+
+MaskEngine::MaskEngine(const TokenTable& tokens) {
+  impl_ = guarded([&] {
+    const xgrammar::TokenizerInfo info(tokens.bytes, xgrammar::VocabType::RAW, tokens.rows,
+                                       tokens.end_ids);
+    return std::make_unique<Impl>(
+        Impl{info, xgrammar::GrammarCompiler(info, /*max_threads=*/1, /*cache_enabled=*/false,
+                                             /*max_memory_bytes=*/-1,
+                                             /*enable_dynamic_compilation=*/true)});
+  });
+}
+
+MaskEngine::~MaskEngine() = default;
+
+std::shared_ptr<const MaskMachine> MaskEngine::compile(const std::string& ebnf) const {
+  return guarded([&] {
+    auto compiled = impl_->compiler.CompileGrammar(xgrammar::Grammar::FromEBNF(ebnf));
+    const int rows = compiled.GetTokenizerInfo().GetVocabSize();
+    return std::shared_ptr<const MaskMachine>(new MaskMachine(
+        std::make_unique<MaskMachine::Impl>(MaskMachine::Impl{std::move(compiled), rows})));
+  });
+}
+
+MaskMachine::MaskMachine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+MaskMachine::~MaskMachine() = default;
+
+std::size_t MaskMachine::bytes() const {
+  return guarded([&] { return impl_->compiled.MemorySizeBytes(); });
+}
+
+void MaskMachine::warm(const std::function<bool()>& stop) const {
+  guarded([&] {
+    auto* impl = impl_->compiled.ImplPtr();
+    const auto& grammar = impl->grammar;
+    for (int rule = 0; rule < grammar->NumRules(); ++rule) {
+      const auto& fsm = grammar->per_rule_fsms[static_cast<std::size_t>(rule)];
+      if (!fsm.has_value()) continue;
+      std::unordered_set<int> reachable;
+      fsm->GetFsm().GetReachableStates(&reachable);
+      for (const int element : reachable) {
+        if (!fsm->GetFsm().IsScanableState(element)) continue;
+        if (stop()) return;
+        impl->GetAdaptiveTokenMask(xgrammar::ParserState(rule, grammar->GetRule(rule).body_expr_id,
+                                                         element,
+                                                         xgrammar::ParserState::kNoPrevInputPos));
+      }
+    }
+  });
+}
+
+MaskState::MaskState(std::shared_ptr<const MaskMachine> machine) {
+  impl_ = guarded([&] {
+    xgrammar::GrammarMatcher matcher(machine->impl_->compiled);
+    return std::make_unique<Impl>(Impl{std::move(machine), std::move(matcher)});
+  });
+}
+MaskState::MaskState(MaskState&&) noexcept = default;
+MaskState& MaskState::operator=(MaskState&&) noexcept = default;
+MaskState::~MaskState() = default;
+
+void MaskState::fill(std::span<std::uint32_t> words) {
+  const auto rows = static_cast<std::size_t>(impl_->machine->impl_->rows);
+  check(words.size() == (rows + 31) / 32, "a mask has one bit for each row of the vocabulary");
+  if (impl_->matcher.IsTerminated()) {
+    std::ranges::fill(words, 0u);
+    return;
+  }
+  auto size = static_cast<std::int64_t>(words.size());
+  DLTensor tensor{};
+  tensor.data = words.data();
+  tensor.device = {kDLCPU, 0};
+  tensor.ndim = 1;
+  tensor.dtype = xgrammar::GetBitmaskDLType();
+  tensor.shape = &size;
+  guarded([&] { impl_->matcher.FillNextTokenBitmask(&tensor); });
+  if (rows % 32 != 0) words.back() &= (1u << (rows % 32)) - 1;
+}
+
+bool MaskState::accept(std::int32_t token) {
+  return guarded([&] { return impl_->matcher.AcceptToken(token); });
+}
+
+void MaskState::rollback(int tokens) {
+  guarded([&] { impl_->matcher.Rollback(tokens); });
+}
+
+bool MaskState::is_complete() const {
+  return impl_->matcher.IsCompleted();
+}
+
+bool MaskState::is_ended() const {
+  return impl_->matcher.IsTerminated();
+}
+
+std::string MaskState::forced_text() {
+  if (impl_->matcher.IsTerminated()) return {};
+  return guarded([&] { return impl_->matcher.FindJumpForwardString(); });
+}
+
+}  // namespace ingot::grammar
+
+#else
+
+namespace ingot::grammar {
+
+namespace {
+
+[[noreturn]] void fail_without() {
+  fail(ErrorCode::kRequest,
+       "[guided] structured output is not in this build: configure with -DINGOT_GRAMMAR=ON");
+}
+
+}  // namespace
+
+struct MaskMachine::Impl {};
+struct MaskState::Impl {};
+struct MaskEngine::Impl {};
+
+bool MaskEngine::available() {
+  return false;
+}
+MaskEngine::MaskEngine(const TokenTable&) {}
+MaskEngine::~MaskEngine() = default;
+std::shared_ptr<const MaskMachine> MaskEngine::compile(const std::string&) const {
+  fail_without();
+}
+MaskMachine::MaskMachine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+MaskMachine::~MaskMachine() = default;
+std::size_t MaskMachine::bytes() const {
+  return 0;
+}
+void MaskMachine::warm(const std::function<bool()>&) const {}
+MaskState::MaskState(std::shared_ptr<const MaskMachine>) {
+  fail_without();
+}
+MaskState::MaskState(MaskState&&) noexcept = default;
+MaskState& MaskState::operator=(MaskState&&) noexcept = default;
+MaskState::~MaskState() = default;
+void MaskState::fill(std::span<std::uint32_t>) {
+  fail_without();
+}
+bool MaskState::accept(std::int32_t) {
+  fail_without();
+}
+void MaskState::rollback(int) {
+  fail_without();
+}
+bool MaskState::is_complete() const {
+  fail_without();
+}
+bool MaskState::is_ended() const {
+  fail_without();
+}
+std::string MaskState::forced_text() {
+  fail_without();
+}
+
+}  // namespace ingot::grammar
+
+#endif

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+// The engine that turns grammars into token masks: xgrammar, which no other file sees. Its
+// exceptions come out as Error{kRequest}.
+namespace ingot::grammar {
+
+// The tokens that masks are about.
+struct TokenTable {
+  std::vector<std::string> bytes;     // by id; "": never allowed
+  int rows = 0;                       // bits of a mask; ids from bytes.size() on are never allowed
+  std::vector<std::int32_t> end_ids;  // allowed exactly where the text is whole
+};
+
+class MaskMachine;
+
+// Where one sequence stands. Not thread-safe.
+class MaskState {
+ public:
+  explicit MaskState(std::shared_ptr<const MaskMachine> machine);
+  MaskState(MaskState&&) noexcept;
+  MaskState& operator=(MaskState&&) noexcept;
+  ~MaskState();
+
+  // Sets bit id % 32 of word id / 32 for every token that may come next; all others are cleared.
+  void fill(std::span<std::uint32_t> words);
+  bool accept(std::int32_t token);
+  void rollback(int tokens);
+  bool is_complete() const;
+  bool is_ended() const;
+  std::string forced_text();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// One grammar over one vocabulary. Masks are made where they are first needed and kept;
+// thread-safe.
+class MaskMachine {
+ public:
+  ~MaskMachine();
+  // Bytes in use now; grows with the masks made.
+  std::size_t bytes() const;
+  // Makes masks ahead until all are made or `stop` says so, asked between masks.
+  void warm(const std::function<bool()>& stop) const;
+
+ private:
+  friend class MaskEngine;
+  friend class MaskState;
+  struct Impl;
+  explicit MaskMachine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+class MaskEngine {
+ public:
+  // Whether this build has the engine (INGOT_GRAMMAR).
+  static bool available();
+
+  explicit MaskEngine(const TokenTable& tokens);
+  ~MaskEngine();
+  // `ebnf` is print_ebnf's. Thread-safe.
+  std::shared_ptr<const MaskMachine> compile(const std::string& ebnf) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ingot::grammar
