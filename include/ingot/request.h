@@ -2,6 +2,7 @@
 
 #include "ingot/logits_callback.h"
 #include "ingot/sampling_params.h"
+#include "ingot/statistics.h"
 
 #include <cstdint>
 #include <string>
@@ -80,6 +81,7 @@ struct OutputEvent {
   ErrorCode error_code{};
   Usage usage;
   Timing timing;
+  RequestStatistics statistics;  // with the last event
 };
 
 }  // namespace ingot

@@ -4,6 +4,23 @@
 
 namespace ingot {
 
+// One request, told with its last event. Times in seconds; a token counts when the step that drew
+// it is over, not when it is read.
+struct RequestStatistics {
+  double queue_seconds = 0;        // from submission to its first step
+  double first_token_seconds = 0;  // from submission; 0: there was none
+  double total_seconds = 0;        // from submission to its end
+  double token_gap_mean = 0;       // between tokens of an answer; 0: no answer has two
+  double token_gap_max = 0;
+  std::int64_t prompt_tokens = 0;
+  std::int64_t cached_tokens = 0;     // of these, found in the KV cache
+  std::int64_t generated_tokens = 0;  // of all its answers, or beams
+  std::int64_t drafted_tokens = 0;    // guessed by speculation
+  std::int64_t accepted_drafts = 0;   // of these, what was then drawn
+  std::int64_t preemptions = 0;       // times it was paused to make room
+  std::int64_t pages = 0;             // of KV cache, the most that it held
+};
+
 // One step of the engine. Times in seconds.
 struct StepStatistics {
   std::int64_t step = 0;           // from 1

@@ -17,6 +17,20 @@ OutputEvent EngineLoop::event_for(const RequestRecord& record, std::int32_t inde
   return event;
 }
 
+RequestStatistics EngineLoop::statistics_of(const RequestRecord& record, double time) const {
+  return {
+      .queue_seconds = std::max(0.0, record.started - record.submitted),
+      .first_token_seconds = std::max(0.0, record.first_token - record.submitted),
+      .total_seconds = time - record.submitted,
+      .token_gap_mean = record.gaps == 0 ? 0 : record.gap_sum / static_cast<double>(record.gaps),
+      .token_gap_max = record.gap_max,
+      .prompt_tokens = static_cast<std::int64_t>(record.prompt_tokens),
+      .cached_tokens = record.cached_tokens,
+      .generated_tokens = record.generated,
+      .preemptions = record.preemptions,
+      .pages = record.pages};
+}
+
 void EngineLoop::deliver() {
   if (delivering_) return;
   delivering_ = true;
@@ -65,6 +79,7 @@ void EngineLoop::give(RequestRecord& record, OutputEvent event) {
     event.timing = {.started = std::max(0.0, record.started - record.submitted),
                     .first_token = std::max(0.0, record.first_token - record.submitted),
                     .total = time - record.submitted};
+    if (event.last) event.statistics = statistics_of(record, time);
   }
   const bool last = event.last;
   if (record.compares) {
@@ -98,6 +113,7 @@ void EngineLoop::give_best(RequestRecord& record) {
     OutputEvent& event = order[i]->whole;
     event.index = static_cast<std::int32_t>(i);
     event.last = i + 1 == given;
+    event.statistics = event.last ? statistics_of(record, now()) : RequestStatistics{};
     if (i == 0) event.prompt_logprobs = std::move(prompt);
     emit(std::move(event));
   }
@@ -169,11 +185,12 @@ void EngineLoop::end_request(RequestId id, FinishReason reason) {
   const auto known = records_.find(id);
   if (known == records_.end()) return;
   RequestRecord& record = *known->second;
-  std::vector<std::int64_t> made(record.answers.size(), 0);
-  if (const SequenceGroup* group = scheduler_.find(id))
-    for (std::size_t i = 0; i < group->members.size(); ++i)
-      made[i] = static_cast<std::int64_t>(group->generated(*group->members[i]));
-  scheduler_.remove(id);
+  std::vector<std::int64_t> made;  // a search may have more beams than it gives answers
+  if (SequenceGroup* group = scheduler_.find(id)) {
+    for (const auto& s : group->members)
+      made.push_back(static_cast<std::int64_t>(group->generated(*s)));
+    let_go(*group);
+  }
   separate(record);
   made.resize(record.answers.size(), 0);
   for (std::size_t i = 0; i < made.size() && record.open > 0; ++i) {

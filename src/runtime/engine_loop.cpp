@@ -301,6 +301,7 @@ void EngineLoop::run_step(ScheduledStep& step) {
 }
 
 void EngineLoop::finish_step(const ScheduledStep& step) {
+  drawn_at_ = now();
   scheduler_.commit(step);
   for (std::size_t i = 0; i < step.entries.size(); ++i) {
     SequenceGroup& group = *step.entries[i].group;
@@ -354,12 +355,13 @@ void EngineLoop::accept_beams(SequenceGroup& group) {
   RequestRecord& record = *group.record;
   BeamRecord& beams = *record.beams;
   beams.advanced = false;
-  if (record.first_token < 0) record.first_token = now();
   if (!beams.error.empty()) return fail_request(record, {ErrorCode::kRequest, beams.error});
   totals_.generated_tokens += std::ssize(beams.steps);
+  count_token(record, *record.answers[0], drawn_at_);
+  record.generated += std::ssize(beams.steps) - 1;
   if (beams.search.live() == 0) {
     tell(record, 0);
-    scheduler_.remove(record.id);
+    let_go(group);
     return;
   }
   std::vector<std::int32_t> parents;
@@ -383,7 +385,7 @@ void EngineLoop::fail_step(const ScheduledStep& step, const Error& error) {
 
 void EngineLoop::fail_request(RequestRecord& record, const Error& error) {
   separate(record);
-  const SequenceGroup* group = scheduler_.find(record.id);
+  SequenceGroup* group = scheduler_.find(record.id);
   for (std::size_t i = 0; i < record.answers.size(); ++i) {
     if (!record.beams && i < group->members.size() && group->members[i]->done) continue;
     Told& told = tell(record, static_cast<std::int32_t>(i));
@@ -391,7 +393,7 @@ void EngineLoop::fail_request(RequestRecord& record, const Error& error) {
     told.error = error.message();
     told.error_code = error.code();
   }
-  scheduler_.remove(record.id);
+  let_go(*group);
 }
 
 EngineLoop::Told& EngineLoop::tell(RequestRecord& record, std::int32_t index) {
@@ -476,7 +478,7 @@ bool EngineLoop::accept_token(SequenceGroup& group, Sequence& s, const DrawnToke
     end_answer(group, s);
     return false;
   }
-  if (record.first_token < 0) record.first_token = now();
+  count_token(record, answer, drawn_at_);
   s.tokens.push_back(drawn.token);
   answer.state.push(drawn.token);
   ++totals_.generated_tokens;
@@ -502,9 +504,26 @@ void EngineLoop::end_answer(SequenceGroup& group, Sequence& s) {
   if (others) {
     scheduler_.end(group, s);
   } else {
-    scheduler_.remove(group.id);
+    let_go(group);
     s.done = true;
   }
+}
+
+// The scheduler forgets it, and its record keeps what is told of it at last.
+void EngineLoop::let_go(SequenceGroup& group) {
+  scheduler_.remove(group.id);
+  group.record->preemptions = group.preemptions;
+  group.record->pages = group.most_pages;
+}
+
+void EngineLoop::count_token(RequestRecord& record, AnswerRecord& answer, double time) {
+  if (record.first_token < 0) record.first_token = time;
+  ++record.generated;
+  const double before = std::exchange(answer.last_token, time);
+  if (before < 0) return;
+  ++record.gaps;
+  record.gap_sum += time - before;
+  record.gap_max = std::max(record.gap_max, time - before);
 }
 
 // Answers whose text met a stop string while the next step ran.

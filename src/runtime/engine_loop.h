@@ -48,6 +48,8 @@ class EngineLoop {
   // Refused, as Error{kRequest} with numbers: parameters out of range, ids outside the vocabulary,
   // a prompt that is empty or longer than the context, more answers than the KV cache holds.
   Result<RequestId> submit(Request request);
+  // Why submit() would refuse it; "" when it would not. Any thread may ask.
+  std::string refusal_of(const Request& request) const;
   // Frees the request's pages at once; a last event says kCancelled. May be called from the sink.
   void cancel(RequestId id);
   bool has_work() const { return !records_.empty() || !pending_.empty(); }
@@ -82,7 +84,6 @@ class EngineLoop {
 
   double now() const;
   Error refusal(std::string message) const { return {ErrorCode::kRequest, std::move(message)}; }
-  std::string refusal_of(const Request& request) const;
   std::string refusal_of_prompt(const Request& request) const;
   std::size_t limit_of(const Request& request) const;
 
@@ -102,6 +103,8 @@ class EngineLoop {
   bool ends(const RequestRecord& record, std::int32_t token) const;
   Told& tell(RequestRecord& record, std::int32_t index);
   void end_answer(SequenceGroup& group, Sequence& sequence);
+  void let_go(SequenceGroup& group);
+  static void count_token(RequestRecord& record, AnswerRecord& answer, double time);
 
   void deliver();
   void deliver(Told& told);
@@ -111,6 +114,7 @@ class EngineLoop {
   void emit(OutputEvent event);
   void close(RequestRecord& record);
   OutputEvent event_for(const RequestRecord& record, std::int32_t index) const;
+  RequestStatistics statistics_of(const RequestRecord& record, double time) const;
   void end_by_text();
   void cancel_asked();
   void end_request(RequestId id, FinishReason reason);
@@ -137,6 +141,7 @@ class EngineLoop {
   std::vector<DraftModel::Target> draft_targets_;
   bool running_ = false;  // the device runs a step
   bool delivering_ = false;
+  double drawn_at_ = 0;         // when the tokens of this step were
   std::int64_t deadlines_ = 0;  // requests that have one
   RequestId next_id_ = 1;
   StepStatistics last_step_;

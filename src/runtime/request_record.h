@@ -23,6 +23,7 @@ struct AnswerRecord {
   SamplingState state;
   std::optional<NgramDrafter> drafter;
   bool ended = false;          // its last event is out
+  double last_token = -1;      // when it was drawn
   double sum_of_logprobs = 0;  // of its tokens, where best_of compares answers
   OutputEvent whole;           // held back until all answers are compared
 };
@@ -46,7 +47,13 @@ struct RequestRecord {
   double submitted = 0;  // seconds, on the loop's clock
   double started = -1;
   double first_token = -1;
-  double deadline = 0;  // 0: none
+  double deadline = 0;         // 0: none
+  std::int64_t generated = 0;  // tokens of all answers
+  std::int64_t gaps = 0;       // between tokens of one answer
+  double gap_sum = 0;          // seconds
+  double gap_max = 0;
+  std::int64_t preemptions = 0;  // these two are set when the scheduler lets it go
+  std::int64_t pages = 0;
 };
 
 }  // namespace ingot

@@ -112,6 +112,20 @@ std::int64_t Scheduler::pages_to_promise(const SequenceGroup& group) const {
   return shared + (pages - shared) * group.width;
 }
 
+// Pages that a request has, each once, however many of its answers use it.
+std::int64_t Scheduler::held(const SequenceGroup& group) {
+  std::int64_t pages = 0;
+  for (const auto& s : group.members)
+    pages += std::ssize(s->chain.pages) - static_cast<std::int64_t>(s->chain.given_back);
+  if (group.members.size() == 1) return pages;
+  std::vector<PageId> all;
+  for (const auto& s : group.members)
+    for (std::size_t p = s->chain.given_back; p < s->chain.pages.size(); ++p)
+      all.push_back(s->chain.pages[p]);
+  std::ranges::sort(all);
+  return std::ssize(all) - static_cast<std::int64_t>(std::ranges::unique(all).size());
+}
+
 // Pages that are promised and not yet taken.
 std::int64_t Scheduler::outstanding() const {
   std::int64_t pages = 0;
@@ -242,6 +256,7 @@ bool Scheduler::place(SequenceGroup& group, std::int64_t& budget) {
 }
 
 void Scheduler::stop_running(SequenceGroup& group, KvCache::After how) {
+  group.most_pages = std::max(group.most_pages, held(group));
   for (const auto& s : group.members) {
     if (s->row < 0) continue;
     planned_[static_cast<std::size_t>(s->row)] = {};
@@ -445,6 +460,7 @@ void Scheduler::follow(SequenceGroup& group, std::span<const std::int32_t> paren
 void Scheduler::end(SequenceGroup& group, Sequence& s) {
   check(!s.done, "an answer ends once");
   if (s.row >= 0) {
+    group.most_pages = std::max(group.most_pages, held(group));
     planned_[static_cast<std::size_t>(s.row)] = {};
     table_.free_row(std::exchange(s.row, -1));
     cache_.release(s.chain, after(group));

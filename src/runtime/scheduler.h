@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ingot/scheduling.h"
 #include "runtime/batch.h"
 #include "runtime/block_table.h"
 #include "runtime/kv_cache.h"
@@ -13,17 +14,6 @@
 #include <vector>
 
 namespace ingot {
-
-// What may start while others run.
-enum class SchedulerPolicy : std::uint8_t {
-  // As soon as its prompt fits; when pages run out, the youngest is paused and comes back later.
-  kMaxUtilization,
-  // When pages for all that it may ever hold are free: nobody is paused.
-  kGuaranteedNoEvict,
-  // When pages for the answer that is usual here are free; a wrong guess pauses the youngest.
-  kExpectedLength,
-};
-const char* to_string(SchedulerPolicy policy);
 
 struct SchedulerLimits {
   std::int64_t max_tokens = 0;     // of a step
@@ -58,16 +48,6 @@ struct ScheduledStep {
   std::int64_t preempted = 0;      // requests paused to make room
 
   bool empty() const { return entries.empty(); }
-};
-
-// Where a request stands.
-struct RequestState {
-  Phase phase = Phase::kWaiting;
-  WaitReason reason = WaitReason::kNone;
-  std::int64_t ahead = 0;         // waiting requests that come first
-  std::int64_t pages_wanted = 0;  // to start, with kPages
-  std::int64_t pages_free = 0;
-  std::int64_t preemptions = 0;
 };
 
 // Decides who runs next. Pure bookkeeping, no device. Every running answer decodes in every step;
@@ -131,6 +111,7 @@ class Scheduler {
   bool copy_member(const Sequence& from, Sequence& to);
   WaitReason reason_to_wait(SequenceGroup& group);
   std::int64_t pages_to_promise(const SequenceGroup& group) const;
+  static std::int64_t held(const SequenceGroup& group);
   std::int64_t outstanding() const;
   std::int64_t window_pages(std::int64_t pages) const;
   void stop_running(SequenceGroup& group, KvCache::After after);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ingot/request.h"
+#include "ingot/scheduling.h"
 #include "runtime/kv_cache.h"
 
 #include <cstdint>
@@ -26,23 +27,6 @@ struct Sequence {
 
 struct RequestRecord;
 
-enum class Phase : std::uint8_t {
-  kWaiting,  // has no pages
-  kRunning,
-  kGone,  // ended while a step with it was under way
-};
-
-// Why a request does not run.
-enum class WaitReason : std::uint8_t {
-  kNone,      // it runs
-  kQueue,     // others come first
-  kPages,     // the KV cache has no room for it yet
-  kRows,      // as many sequences run as a step holds
-  kBudget,    // the step is full
-  kNotReady,  // something of its own is being made, such as its grammar
-};
-const char* to_string(WaitReason reason);
-
 // A request as the scheduler sees it: answers that share a prompt, start together and are paused
 // together.
 struct SequenceGroup {
@@ -62,7 +46,8 @@ struct SequenceGroup {
   Phase phase = Phase::kWaiting;
   std::int64_t promised = 0;  // pages that the policy keeps for it
   std::int64_t preemptions = 0;
-  std::size_t reused = 0;  // prompt tokens found in the cache when it first started
+  std::int64_t most_pages = 0;  // that it held, counted when it gives them back
+  std::size_t reused = 0;       // prompt tokens found in the cache when it first started
   bool started = false;
 
   std::size_t generated(const Sequence& s) const { return s.tokens.size() - prompt_tokens; }
