@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ingot/guided_decoding.h"
 #include "ingot/logits_callback.h"
 #include "ingot/sampling_params.h"
 #include "ingot/statistics.h"
@@ -20,6 +21,7 @@ struct Request {
   std::vector<std::int32_t> prompt;  // token ids
   SamplingParams sampling;
   LogitsCallback change_logits;  // may be empty
+  GuidedDecoding guided;         // what the answer has to look like
   // Who is served first: a level is worth ten seconds of waiting, so nobody waits for ever.
   std::int32_t priority = 0;  // -100 to 100, higher first
   double deadline = 0;        // seconds from submission, then it ends (kDeadline); 0: none

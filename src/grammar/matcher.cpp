@@ -9,10 +9,6 @@ namespace ingot {
 GrammarMatcher::GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar)
     : grammar_(std::move(grammar)), state_(grammar_->machine()) {}
 
-std::size_t GrammarMatcher::mask_words() const {
-  return grammar_->vocabulary().words();
-}
-
 bool GrammarMatcher::read(Lexer& lexer, std::string_view bytes) const {
   for (const char c : bytes) {
     if (lexer.in_string) {

@@ -17,7 +17,10 @@ class GrammarMatcher {
   explicit GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar);
 
   // 32-bit words of a mask.
-  std::size_t mask_words() const;
+  std::size_t mask_words() const { return mask_words(*grammar_); }
+  static std::size_t mask_words(const CompiledGrammar& grammar) {
+    return grammar.vocabulary().words();
+  }
   // Bit id % 32 of word id / 32 says whether token `id` may come next. `words` holds mask_words().
   // Returns whether any may: none may behind an end token, and where the vocabulary has no token
   // for what must follow.

@@ -1,9 +1,11 @@
 #pragma once
 
+#include "grammar/matcher.h"
 #include "runtime/beam_search.h"
 #include "runtime/sampling_state.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,12 +17,14 @@ struct BeamRecord {
   explicit BeamRecord(BeamOptions options) : search(std::move(options)) {}
 
   BeamSearch search;
-  std::vector<SamplingState> states;  // by beam
-  std::vector<float> scores;          // [beams, vocab], as far as a step has come
-  std::size_t rows = 0;               // of scores that are there
-  std::span<const BeamStep> steps;    // of the beams to come
-  bool advanced = false;              // by the last step, which is not accepted yet
-  std::string error;                  // with ErrorCode::kRequest: why it cannot go on
+  std::vector<SamplingState> states;     // by beam
+  std::vector<GrammarMatcher> matchers;  // by beam, where there is a grammar
+  std::vector<std::uint32_t> masks;      // [beams, words] of the step under way
+  std::vector<float> scores;             // [beams, vocab], as far as a step has come
+  std::size_t rows = 0;                  // of scores that are there
+  std::span<const BeamStep> steps;       // of the beams to come
+  bool advanced = false;                 // by the last step, which is not accepted yet
+  std::string error;                     // with ErrorCode::kRequest: why it cannot go on
 };
 
 }  // namespace ingot

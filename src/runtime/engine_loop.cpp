@@ -199,6 +199,9 @@ Result<RequestId> EngineLoop::submit(Request request) {
     record->answers[0]->drafter.emplace(group->limit,
                                         static_cast<std::size_t>(options_.draft_tokens));
 
+  if (std::string wrong = want_grammar(request, *record, *group); !wrong.empty())
+    return refusal(std::move(wrong));
+
   auto sequence = std::make_unique<Sequence>();
   sequence->tokens.reserve(group->limit);
   sequence->tokens = std::move(request.prompt);
@@ -245,9 +248,11 @@ void EngineLoop::step(const EventSink& sink) {
   cancel_asked();
   if (deadlines_ > 0) expire();
   const double began = now();
+  if (!unready_.empty()) start_grammars();
   ScheduledStep& step = scheduler_.next(began);
   if (step.empty()) {
     deliver();
+    if (!unready_.empty()) wait_for_grammars();
   } else {
     last_step_ = {.step = totals_.steps + 1, .schedule_seconds = now() - began};
     for (const ScheduledStep::Entry& entry : step.entries)
@@ -266,8 +271,12 @@ void EngineLoop::step(const EventSink& sink) {
 
 void EngineLoop::run_step(ScheduledStep& step) {
   const double began = now();
+  const bool guided = std::ranges::any_of(step.entries, [](const ScheduledStep::Entry& entry) {
+    return entry.group->record->grammar != nullptr;
+  });
+  const bool aside = runner_ && (told_count_ > 0 || guided);
+  sampler_.begin(step, aside && guided);
   const auto run = [this, &step] {
-    sampler_.begin(step);
     executor_.run(step.batch,
                   [this](std::int64_t first, std::int64_t count, std::span<const float> logits) {
                     sampler_.take(first, count, logits);
@@ -277,15 +286,22 @@ void EngineLoop::run_step(ScheduledStep& step) {
   std::optional<Error> error;
   running_ = true;
   try {
-    if (runner_ && told_count_ > 0) {
+    if (aside) {
       runner_->start(run);
+      if (guided) fill_masks(step);
+      sampler_.give_masks();
       deliver();
       runner_->wait();
     } else {
+      if (guided) fill_masks(step);
       run();
     }
   } catch (const std::exception& e) {
     error = as_error(e);
+  }
+  if (aside) {  // also when something beside it failed
+    sampler_.give_masks();
+    runner_->finish();
   }
   running_ = false;
   last_step_.run_seconds = now() - began;
@@ -375,6 +391,13 @@ void EngineLoop::accept_beams(SequenceGroup& group) {
   scheduler_.follow(group, parents);
   for (std::size_t i = 0; i < beams.steps.size(); ++i)
     group.members[i]->tokens.push_back(beams.steps[i].token);
+  if (!record.grammar) return;
+  beams.matchers.clear();
+  for (const auto& member : group.members) {
+    GrammarMatcher& matcher = beams.matchers.emplace_back(record.grammar);
+    for (std::size_t t = record.prompt_tokens; t < member->tokens.size(); ++t)
+      check(matcher.accept(member->tokens[t]), "what a grammar allows it takes");
+  }
 }
 
 void EngineLoop::fail_step(const ScheduledStep& step, const Error& error) {
@@ -449,7 +472,10 @@ void EngineLoop::separate(RequestRecord& record) {
   while (std::ssize(record.answers) < answers_of(p))
     record.answers.push_back(std::make_unique<AnswerRecord>(
         AnswerText(tokenizer_, p.stop, p.include_stop_str), record.answers[0]->state));
-  for (const auto& answer : record.answers) answer->drafter = record.answers[0]->drafter;
+  for (std::size_t i = 1; i < record.answers.size(); ++i) {
+    record.answers[i]->drafter = record.answers[0]->drafter;
+    if (record.grammar) record.answers[i]->matcher.emplace(record.grammar);
+  }
 }
 
 // The prompt has been read: from here on each answer goes its way.
@@ -481,12 +507,14 @@ bool EngineLoop::accept_token(SequenceGroup& group, Sequence& s, const DrawnToke
   count_token(record, answer, drawn_at_);
   s.tokens.push_back(drawn.token);
   answer.state.push(drawn.token);
+  const bool follows = !answer.matcher || answer.matcher->accept(drawn.token);
+  check(follows, "what a grammar allows it takes");
   ++totals_.generated_tokens;
   if (record.compares) answer.sum_of_logprobs += drawn.logprob.logprob;
   told.token = drawn.token;
   told.logprob = drawn.logprob;
   told.completion_tokens = static_cast<std::int64_t>(group.generated(s));
-  if (ends(record, drawn.token)) {
+  if (ends(record, drawn.token) || (answer.matcher && answer.matcher->is_terminated())) {
     told.finish = FinishReason::kStop;
   } else if (s.tokens.size() >= group.limit) {
     told.finish = FinishReason::kLength;

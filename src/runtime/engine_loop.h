@@ -97,6 +97,11 @@ class EngineLoop {
   void start_search(RequestRecord& record, const SequenceGroup& group);
   void accept_beams(SequenceGroup& group);
   void guess(SequenceGroup& group, Sequence& sequence);
+  std::string want_grammar(const Request& request, RequestRecord& record, SequenceGroup& group);
+  void start_grammars();
+  void wait_for_grammars();
+  std::string take_grammar(RequestRecord& record);
+  void fill_masks(const ScheduledStep& step);
   void ask_draft_model(const ScheduledStep& step);
   bool guesses() const { return options_.draft_tokens > 0 || options_.draft_model; }
   void part(SequenceGroup& group, std::span<const DrawnToken> drawn);
@@ -137,6 +142,10 @@ class EngineLoop {
   std::vector<std::pair<RequestId, std::int32_t>> stopped_;  // answers that a text ended
   // Until the step that still has them is over.
   std::vector<std::unique_ptr<RequestRecord>> closed_;
+  std::vector<RequestId> unready_;             // requests whose grammar is being made ready
+  std::unique_ptr<GrammarCompiler> grammars_;  // from the first request on that wants one
+  struct Woken;
+  std::shared_ptr<Woken> woken_;     // by a grammar that is ready
   const EventSink* sink_ = nullptr;  // while step() runs
   std::vector<DraftModel::Target> draft_targets_;
   bool running_ = false;  // the device runs a step

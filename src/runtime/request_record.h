@@ -1,5 +1,7 @@
 #pragma once
 
+#include "grammar/compiler.h"
+#include "grammar/matcher.h"
 #include "ingot/request.h"
 #include "runtime/answer_text.h"
 #include "runtime/beam_record.h"
@@ -22,6 +24,10 @@ struct AnswerRecord {
   AnswerText text;
   SamplingState state;
   std::optional<NgramDrafter> drafter;
+  std::optional<GrammarMatcher> matcher;  // after the answer's tokens
+  // [rows, words] of the step under way: what may follow the last token, and each guess that may
+  // come.
+  std::vector<std::uint32_t> masks;
   bool ended = false;          // its last event is out
   double last_token = -1;      // when it was drawn
   double sum_of_logprobs = 0;  // of its tokens, where best_of compares answers
@@ -37,6 +43,8 @@ struct RequestRecord {
   LogitsCallback change_logits;
   std::vector<TokenLogprob> prompt_logprobs;
   std::vector<std::unique_ptr<AnswerRecord>> answers;
+  PendingGrammar pending_grammar;     // until it is ready
+  CompiledGrammarPtr grammar;         // null: anything may come
   std::unique_ptr<BeamRecord> beams;  // the answers come from a search, at its end
   std::int32_t open = 0;              // answers that have not ended
   bool compares = false;              // best_of: nothing is told before all have ended

@@ -57,12 +57,12 @@ void penalise(std::span<float> scores, const SamplingParams& p, const SamplingSt
   }
 }
 
-void apply_mask(std::span<float> scores, std::span<const std::int32_t> mask) {
+void apply_mask(std::span<float> scores, std::span<const std::uint32_t> mask) {
   constexpr std::size_t kBits = 32;
   for (std::size_t at = 0; at < scores.size(); at += kBits) {
     const std::size_t end = std::min(at + kBits, scores.size());
     const std::size_t word = at / kBits;
-    const auto allowed = word < mask.size() ? static_cast<std::uint32_t>(mask[word]) : 0u;
+    const auto allowed = word < mask.size() ? mask[word] : 0u;
     if (allowed == ~0u) continue;
     for (std::size_t i = at; i < end; ++i)
       scores[i] = (allowed >> (i - at) & 1u) != 0 ? scores[i] : kNoLogit;

@@ -16,14 +16,14 @@ namespace ingot {
 struct DrawContext {
   const SamplingState& state;  // of these parameters, after every token before the drawn one
   std::uint64_t seed = 0;
-  std::uint64_t position = 0;                  // of the drawn token: as many are before it
-  std::span<const std::int32_t> forbidden{};   // end tokens before min_tokens
-  std::span<const std::int32_t> token_mask{};  // a grammar's: bit i % 32 of word i / 32 allows
-                                               // token i; tokens past its end are not allowed.
-                                               // Empty: no grammar
-  const LogitsCallback* callback = nullptr;    // of the user
-  std::span<const std::int32_t> tokens{};      // for the callback: prompt and answer so far
-  std::size_t prompt_tokens = 0;               // for the callback
+  std::uint64_t position = 0;                   // of the drawn token: as many are before it
+  std::span<const std::int32_t> forbidden{};    // end tokens before min_tokens
+  std::span<const std::uint32_t> token_mask{};  // a grammar's: bit i % 32 of word i / 32 allows
+                                                // token i; tokens past its end are not allowed.
+                                                // Empty: no grammar
+  const LogitsCallback* callback = nullptr;     // of the user
+  std::span<const std::int32_t> tokens{};       // for the callback: prompt and answer so far
+  std::size_t prompt_tokens = 0;                // for the callback
 };
 
 // Draws one token. In this order:

@@ -33,6 +33,12 @@ void StepRunner::wait() {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
+void StepRunner::finish() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !busy_; });
+  error_ = nullptr;
+}
+
 void StepRunner::work() {
   std::unique_lock lock(mutex_);
   while (true) {

@@ -21,6 +21,8 @@ class StepRunner {
   void start(std::function<void()> job);
   // Returns when the job has; throws what it threw.
   void wait();
+  // Returns when the job has, if there is one, and asks no more.
+  void finish();
 
  private:
   void work();

@@ -17,11 +17,17 @@ AnswerRecord& answer_of(const ScheduledStep::Row& row) {
 
 }  // namespace
 
-void StepSampler::begin(const ScheduledStep& step) {
+void StepSampler::begin(const ScheduledStep& step, bool masks_follow) {
   step_ = &step;
+  has_masks_ = !masks_follow;
   used_ = entry_ = pushed_ = 0;
   holds_ = true;
   first_of_entry_.assign(1, 0);
+}
+
+void StepSampler::give_masks() {
+  has_masks_ = true;
+  has_masks_.notify_one();
 }
 
 DrawnToken& StepSampler::next_token() {
@@ -110,6 +116,14 @@ DrawContext StepSampler::context_of(const ScheduledStep::Row& row, const Samplin
                       .callback = &record.change_logits,
                       .tokens = s.tokens,
                       .prompt_tokens = record.prompt_tokens};
+  if (record.grammar) {
+    has_masks_.wait(false);
+    const auto& masks = record.beams ? record.beams->masks : answer_of(row).masks;
+    const std::size_t words = GrammarMatcher::mask_words(*record.grammar);
+    const std::size_t at =
+        record.beams ? static_cast<std::size_t>(s.index) : row.position + 1 - s.tokens.size();
+    context.token_mask = std::span(masks).subspan(at * words, words);
+  }
   if (row.position < s.tokens.size() || !record.change_logits) return context;
   // A draft that holds is a token like any other.
   with_drafts_ = s.tokens;

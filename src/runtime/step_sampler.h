@@ -6,6 +6,7 @@
 #include "runtime/scheduler.h"
 #include "text/tokenizer.h"
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -27,7 +28,9 @@ class StepSampler {
   StepSampler(std::span<const std::int32_t> end_ids, const Tokenizer* tokenizer)
       : end_ids_(end_ids), tokenizer_(tokenizer) {}
 
-  void begin(const ScheduledStep& step);
+  // `masks_follow`: give_masks() says when the masks of grammars are there.
+  void begin(const ScheduledStep& step, bool masks_follow);
+  void give_masks();
   // Logits [count, vocab] of the step's rows from `first` on; rows come in order.
   void take(std::int64_t first, std::int64_t count, std::span<const float> logits);
   void end();
@@ -60,6 +63,7 @@ class StepSampler {
   bool holds_ = true;                        // every draft so far was what was drawn
   std::vector<std::int32_t> forbidden_;
   std::vector<std::int32_t> with_drafts_;
+  std::atomic<bool> has_masks_{true};
 };
 
 }  // namespace ingot

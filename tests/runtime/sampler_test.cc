@@ -21,12 +21,10 @@ using test::SamplingCase;
 
 const std::vector<float> kLogits = {1.0f, 3.0f, 2.0f, -1.0f, 0.5f, 2.9f};
 
-std::vector<std::int32_t> mask_of(const std::vector<bool>& allowed) {
-  std::vector<std::int32_t> mask((allowed.size() + 31) / 32);
+std::vector<std::uint32_t> mask_of(const std::vector<bool>& allowed) {
+  std::vector<std::uint32_t> mask((allowed.size() + 31) / 32);
   for (std::size_t i = 0; i < allowed.size(); ++i)
-    if (allowed[i])
-      mask[i / 32] =
-          static_cast<std::int32_t>(static_cast<std::uint32_t>(mask[i / 32]) | (1u << (i % 32)));
+    if (allowed[i]) mask[i / 32] |= 1u << (i % 32);
   return mask;
 }
 
@@ -59,7 +57,7 @@ class Drawer {
  private:
   const SamplingCase& case_;
   SamplingState state_;
-  std::vector<std::int32_t> mask_;
+  std::vector<std::uint32_t> mask_;
   Sampler sampler_;
 };
 
@@ -134,7 +132,7 @@ TEST(SamplerTest, ForbiddenAndMaskedTokensAreNeverDrawn) {
   allowed[0] = allowed[33] = false;
   SamplingCase c{.logits = logits, .params = {}, .allowed = allowed};
   c.allowed.resize(70);
-  const std::vector<std::int32_t> mask = mask_of(allowed);
+  const std::vector<std::uint32_t> mask = mask_of(allowed);
   ASSERT_EQ(mask.size(), 2u);
   Sampler sampler;
   const SamplingState state({}, {});
@@ -353,7 +351,7 @@ TEST(SamplerTest, NothingIsAllocatedOnceEveryStageHasRun) {
   SamplingParams by_count = all;
   by_count.top_k = 40;
   const std::vector<std::int32_t> prompt = {1, 2, 3, 1};
-  const std::vector<std::int32_t> mask(125, 0x7fffffff);
+  const std::vector<std::uint32_t> mask(125, 0x7fffffff);
   Sampler sampler;
   const auto draw_all = [&](std::uint64_t seed, float scale) {
     std::ranges::transform(logits, logits.begin(), [&](float x) { return x * scale; });

@@ -1,0 +1,134 @@
+// What grammars ask of the engine loop: they are made ready beside it, say what may come while the
+// model runs, and follow every token.
+#include "base/check.h"
+#include "base/error.h"
+#include "runtime/engine_loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+namespace ingot {
+
+namespace {
+
+GrammarKind kind_of(GuidedKind kind) {
+  switch (kind) {
+    case GuidedKind::kNone:
+    case GuidedKind::kJsonObject:
+      return GrammarKind::kJsonObject;
+    case GuidedKind::kJsonSchema:
+      return GrammarKind::kJsonSchema;
+    case GuidedKind::kRegex:
+      return GrammarKind::kRegex;
+    case GuidedKind::kGrammar:
+      return GrammarKind::kEbnf;
+    case GuidedKind::kChoice:
+      return GrammarKind::kChoice;
+  }
+  return GrammarKind::kJsonObject;
+}
+
+}  // namespace
+
+// A loop with nothing else to do sleeps until a grammar is ready.
+struct EngineLoop::Woken {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ready = false;
+};
+
+// "" or why the request is refused. The request waits where its grammar is not ready yet.
+std::string EngineLoop::want_grammar(const Request& request, RequestRecord& record,
+                                     SequenceGroup& group) {
+  const GuidedDecoding& g = request.guided;
+  if (g.kind == GuidedKind::kNone) return {};
+  if (!tokenizer_ || !grammar::MaskEngine::available())
+    return fmt::format(
+        "[request.guided] {}; wanted none",
+        tokenizer_ ? "this Ingot was built without grammars" : "the engine has no tokenizer");
+  if (record.sampling.min_tokens > 0)
+    return fmt::format("[request] min_tokens {}: wanted 0 where a grammar decides when to end",
+                       record.sampling.min_tokens);
+  if (!grammars_) {
+    woken_ = std::make_shared<Woken>();
+    grammars_ = std::make_unique<GrammarCompiler>(
+        *tokenizer_, GrammarVocabularyOptions{.rows = static_cast<int>(executor_.vocab()),
+                                              .end_ids = info_.end_ids});
+  }
+  record.pending_grammar = grammars_->submit({.kind = kind_of(g.kind),
+                                              .text = g.text,
+                                              .choices = g.choices,
+                                              .max_whitespace = g.max_whitespace},
+                                             [woken = woken_] {
+                                               const std::lock_guard lock(woken->mutex);
+                                               woken->ready = true;
+                                               woken->changed.notify_all();
+                                             });
+  if (record.pending_grammar.ready()) return take_grammar(record);
+  group.ready = false;
+  unready_.push_back(record.id);
+  return {};
+}
+
+std::string EngineLoop::take_grammar(RequestRecord& record) {
+  Result<CompiledGrammarPtr> result = record.pending_grammar.result();
+  record.pending_grammar = {};
+  if (!result.ok()) return result.error().message();
+  record.grammar = std::move(result).value_or_throw();
+  record.answers[0]->matcher.emplace(record.grammar);
+  if (record.beams) record.beams->matchers.emplace_back(record.grammar);
+  return {};
+}
+
+void EngineLoop::start_grammars() {
+  std::erase_if(unready_, [&](RequestId id) {
+    const auto known = records_.find(id);
+    if (known == records_.end()) return true;  // it has ended meanwhile
+    RequestRecord& record = *known->second;
+    if (!record.pending_grammar.ready()) return false;
+    if (const std::string wrong = take_grammar(record); !wrong.empty()) {
+      fail_request(record, {ErrorCode::kRequest, wrong});
+    } else {
+      scheduler_.set_ready(id);
+    }
+    return true;
+  });
+}
+
+void EngineLoop::wait_for_grammars() {
+  constexpr auto kShort = std::chrono::milliseconds(5);  // others may have been submitted
+  std::unique_lock lock(woken_->mutex);
+  woken_->changed.wait_for(lock, kShort, [&] { return std::exchange(woken_->ready, false); });
+}
+
+// The masks of every row that will be drawn from, one after another.
+void EngineLoop::fill_masks(const ScheduledStep& step) {
+  for (const ScheduledStep::Entry& entry : step.entries) {
+    RequestRecord& record = *entry.group->record;
+    const Sequence& s = *entry.sequence;
+    if (!record.grammar || entry.begin + entry.count < s.tokens.size()) continue;
+    const std::size_t words = GrammarMatcher::mask_words(*record.grammar);
+    const auto index = static_cast<std::size_t>(s.index);
+    if (record.beams) {
+      BeamRecord& beams = *record.beams;
+      beams.masks.resize(words * entry.group->members.size());
+      beams.matchers[index].fill_mask(std::span(beams.masks).subspan(index * words, words));
+      continue;
+    }
+    AnswerRecord& answer = *record.answers[index];
+    answer.masks.resize(words * (1 + entry.drafts));
+    answer.matcher->fill_mask(std::span(answer.masks).first(words));
+    int accepted = 0;
+    for (std::size_t d = 0; d < entry.drafts; ++d) {
+      if (!answer.matcher->accept(s.drafts[d])) break;  // it will not be drawn
+      ++accepted;
+      answer.matcher->fill_mask(std::span(answer.masks).subspan((d + 1) * words, words));
+    }
+    answer.matcher->rollback(accepted);
+  }
+}
+
+}  // namespace ingot
