@@ -229,8 +229,14 @@ std::string play(const Trace& trace) {
   }
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr unsigned kTraces = 1000;  // they run ten to fifty times slower
+#else
+constexpr unsigned kTraces = 10000;
+#endif
+
 TEST(SchedulerTraces, EverySequenceReadsItsOwnPast) {
-  for (unsigned seed = 0; seed < 10000; ++seed) {
+  for (unsigned seed = 0; seed < kTraces; ++seed) {
     Trace trace = random_trace(seed);
     const std::string wrong = play(trace);
     if (wrong.empty()) continue;
