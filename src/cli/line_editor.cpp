@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "cli/interrupt.h"
+#include "cli/terminal_guard.h"
 #include "text/utf8.h"
 
 #include <histedit.h>
@@ -53,9 +54,10 @@ bool is_blank(std::string_view line) {
 
 struct LineEditor::Impl {
   std::unique_ptr<std::FILE, CloseStream> screen;
+  termios found{};                     // the terminal as the shell left it
+  std::optional<TerminalGuard> guard;  // until the editor has put the terminal back
   std::unique_ptr<HistoryW, EndHistory> history;
-  std::unique_ptr<EditLine, EndEditor> editor;  // uses both
-  termios found{};                              // the terminal as the shell left it
+  std::unique_ptr<EditLine, EndEditor> editor;  // uses the screen and the history
   winsize size{};
   std::string bytes;  // read; taken up to `begin`
   std::size_t begin = 0;
@@ -95,6 +97,16 @@ struct LineEditor::Impl {
     return false;
   }
 
+  // The editor shows a search (Ctrl-R) behind the line: "bck:" or "fwd:", and what is searched.
+  bool is_searching() const {
+    const LineInfoW* line = ::el_wline(editor.get());
+    const std::wstring_view all(line->buffer,
+                                static_cast<std::size_t>(line->lastchar - line->buffer));
+    const std::size_t end = all.rfind(L'\n');
+    if (end == all.npos || line->cursor > line->buffer + end) return false;
+    return all.substr(end + 1).starts_with(L"bck") || all.substr(end + 1).starts_with(L"fwd");
+  }
+
   // 1: a character, 0: the end, -1: Ctrl-C.
   int next(wchar_t& out) {
     while (!interrupted()) {
@@ -115,6 +127,10 @@ struct LineEditor::Impl {
   static int read_key(EditLine* editor, wchar_t* out) {
     Impl& self = of(editor);
     const int got = self.next(*out);
+    // An Esc ends a search and is gone. One that begins the sequence of a key ends it, too, but is
+    // read again, so that the key does what it does.
+    if (got == 1 && *out == L'\x1b' && self.begin < self.bytes.size() && self.is_searching())
+      --self.begin;
     self.follow_size();
     return got;
   }
@@ -141,8 +157,10 @@ struct LineEditor::Impl {
     ::el_wset(editor, EL_PREP_TERM, 0);
     self.mark_pastes(false);
     ::tcsetattr(STDIN_FILENO, TCSADRAIN, &self.found);
+    self.guard.reset();
     ::raise(SIGTSTP);
     ::tcgetattr(STDIN_FILENO, &self.found);
+    self.watch_signals();
     self.mark_pastes(true);
     self.take_terminal();
     return CC_REDISPLAY;
@@ -159,9 +177,17 @@ struct LineEditor::Impl {
   }
 
   // What a terminal may not know is not sent to one that says it knows little.
-  void mark_pastes(bool on) {
+  static bool knows_pastes() {
     const char* kind = std::getenv("TERM");
-    if (kind && *kind && std::strcmp(kind, "dumb") != 0) show(on ? kMarkPastes : kLeavePastes);
+    return kind && *kind && std::strcmp(kind, "dumb") != 0;
+  }
+
+  void mark_pastes(bool on) {
+    if (knows_pastes()) show(on ? kMarkPastes : kLeavePastes);
+  }
+
+  void watch_signals() {
+    guard.emplace(::fileno(screen.get()), found, knows_pastes() ? kLeavePastes : "");
   }
 
   void show(const char* text) {
@@ -202,6 +228,7 @@ LineEditor::LineEditor() : impl_(std::make_unique<Impl>()) {
   ::el_wset(editor, EL_GETCFN, Impl::read_key);
   ::el_wset(editor, EL_ADDFN, L"ingot-paste", L"Take what is pasted", Impl::paste);
   ::el_wset(editor, EL_ADDFN, L"ingot-suspend", L"Stop until fg", Impl::suspend);
+  self.watch_signals();
   self.take_terminal();
   self.bind(kPasteBegin, L"ingot-paste");
   self.bind(L"^Z", L"ingot-suspend");

@@ -158,6 +158,8 @@ Result<RenderedChat> ChatTemplate::render_messages(const ChatInput& input,
   };
   auto rendered = jinja::render_program(
       *program_, variables, {.limits = limits, .now = input.now.value_or(std::time(nullptr))});
+  if (!rendered && rendered.error().code() == ErrorCode::kRequest)
+    return Error(ErrorCode::kRequest, std::string(kTemplateRefusal) + rendered.error().message());
   if (!rendered) return rendered.error();
   RenderedChat out{.text = std::move(rendered->text)};
   for (const auto& [begin, end] : rendered->foreign) out.from_request.push_back({begin, end});

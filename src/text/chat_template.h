@@ -51,6 +51,9 @@ struct ChatTemplateOptions {
   std::vector<std::pair<std::string, std::string>> special_tokens;
 };
 
+// Stands before the template's own message; a server passes on what follows it.
+inline constexpr std::string_view kTemplateRefusal = "[chat.template] ";
+
 // A model's chat template: jinja2 as transformers sets it up (trim_blocks, lstrip_blocks, loop
 // controls, generation tags, its tojson, strftime_now and raise_exception).
 class ChatTemplate {
@@ -59,8 +62,8 @@ class ChatTemplate {
   // can be read never fails here, whatever it does when it runs.
   static ChatTemplate parse(std::string_view source, ChatTemplateOptions options = {});
 
-  // Errors: kRequest with the template's own message when it calls raise_exception or when a
-  // message has content this template cannot show; kBadInput with line and column for a template
+  // Errors: kRequest with kTemplateRefusal and the template's own message when it calls
+  // raise_exception, kRequest when a message has content this template cannot show; kBadInput with line and column for a template
   // that fails. Thread-safe.
   //
   // Messages are put into the shape the template understands: content that is a string becomes

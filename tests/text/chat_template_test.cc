@@ -77,7 +77,7 @@ TEST(ChatTemplate, TheTemplatesOwnRefusalIsARequestError) {
     const auto result = chat.render({.messages = &parsed});
     ASSERT_FALSE(result.ok());
     EXPECT_EQ(result.error().code(), ErrorCode::kRequest);
-    EXPECT_EQ(result.error().message(), wanted);
+    EXPECT_EQ(result.error().message(), std::string(kTemplateRefusal) + wanted);
   }
 }
 
