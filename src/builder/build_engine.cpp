@@ -5,7 +5,6 @@
 #include "base/hash.h"
 #include "base/version.h"
 #include "builder/weight_rows.h"
-#include "plan/engine_file.h"
 
 #include <algorithm>
 #include <map>
@@ -155,13 +154,12 @@ std::string kept_formats(const Plan& plan, const std::string& quant) {
 }
 
 void write_engine(const Checkpoint& c, const Device& device, const BuildOptions& options,
-                  BuiltModel model, const std::filesystem::path& path) {
+                  BuiltModel model, EngineWriter& writer) {
   const RopeTables tables = tables_of(c, model.info.max_seq);
   std::vector<float> table;
   for (const auto& row : tables.rows) table.insert(table.end(), row.begin(), row.end());
   WeightRows source(c, {{"rope.inv_freq", std::move(table)}}, options.workers);
 
-  EngineWriter writer(path);
   Plan& plan = model.compiled.plan;
   const auto total = static_cast<double>(std::max<std::uint64_t>(1, plan.weight_bytes()));
   writer.begin_blob("weights");

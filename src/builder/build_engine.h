@@ -3,10 +3,10 @@
 #include "builder/checkpoint.h"
 #include "compile/compile.h"
 #include "device/device.h"
+#include "plan/engine_file.h"
 #include "plan/engine_info.h"
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -43,7 +43,7 @@ std::string kept_formats(const Plan& plan, const std::string& quant);
 // Packs the weights one at a time (host peak: a few times the largest tensor) and writes the
 // engine; all or nothing.
 void write_engine(const Checkpoint& checkpoint, const Device& device, const BuildOptions& options,
-                  BuiltModel model, const std::filesystem::path& path);
+                  BuiltModel model, EngineWriter& writer);
 
 // Where the bytes go when this plan runs on this device with a KV pool of `kv_pages`.
 struct MemoryNeeds {

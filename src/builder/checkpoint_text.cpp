@@ -56,6 +56,20 @@ void read_generation(const HfConfig& config, Checkpoint& c) {
     c.end_ids.push_back(token_id(config, "eos_token_id", id));
 }
 
+// What is wrong with a tokenizer's files is told with the folder they are in.
+Tokenizer read_tokenizer(const fs::path& folder, const std::string& config) {
+  try {
+    if (fs::exists(folder / "tokenizer.json"))
+      return tokenizer_from_json(read_file(folder / "tokenizer.json"), config);
+    const std::string model = read_file(folder / "tokenizer.model");
+    return is_tiktoken(model) ? tokenizer_from_tiktoken(model)
+                              : tokenizer_from_sentencepiece(model, config);
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::kBadInput) throw;
+    fail(e.code(), "{}; in {}", e.message(), folder.string());
+  }
+}
+
 std::string read_if_there(const fs::path& path) {
   return fs::exists(path) ? read_file(path) : std::string();
 }
@@ -72,14 +86,8 @@ std::optional<std::int32_t> id_of(const GgufMetadata& m, std::string_view key) {
 
 void read_folder_text(const fs::path& folder, Checkpoint& c) {
   const std::string tokenizer_config = read_if_there(folder / "tokenizer_config.json");
-  if (fs::exists(folder / "tokenizer.json")) {
-    add_tokenizer(tokenizer_from_json(read_file(folder / "tokenizer.json"), tokenizer_config), c);
-  } else if (fs::exists(folder / "tokenizer.model")) {
-    const std::string model = read_file(folder / "tokenizer.model");
-    add_tokenizer(is_tiktoken(model) ? tokenizer_from_tiktoken(model)
-                                     : tokenizer_from_sentencepiece(model, tokenizer_config),
-                  c);
-  }
+  if (fs::exists(folder / "tokenizer.json") || fs::exists(folder / "tokenizer.model"))
+    add_tokenizer(read_tokenizer(folder, tokenizer_config), c);
   c.chat_template = read_if_there(folder / "chat_template.jinja");
   if (c.chat_template.empty() && !tokenizer_config.empty())
     c.chat_template = template_from_config(

@@ -40,16 +40,21 @@ int build(BuildCommand& o) {
   const DeviceThreads threads{.run = options.threads, .pack = options.build.workers};
   const auto device =
       o.target ? open_target(*o.target, threads) : open_device(options.device, threads);
-  if (!o.dry_run) refuse_over_input(o.out, model_files(o.model.model));
+  // Before the model, which may have to be fetched: a place that cannot be written is told at once.
+  std::optional<EngineWriter> writer;
+  if (!o.dry_run) {
+    refuse_over_input(o.out, model_files(o.model.model));
+    writer.emplace(o.out);
+  }
   const ModelContents contents = read_contents(o.model.model, *device, options);
   check_settings(o.model, contents.info, contents.plan);
   const MemoryReport report = report_memory(o.model.model, contents, *device, options);
   if (!o.json) print(to_text(report));
   refuse_what_cannot_start(report);
-  if (!o.dry_run) {
+  if (writer) {
     Progress progress;
     options.progress = [&](double part, const std::string& what) { progress.update(part, what); };
-    build_engine_file(o.model.model, *device, options, o.out);
+    build_engine_file(o.model.model, *device, options, *writer);
     progress.finish();
   }
   if (!o.json) return 0;

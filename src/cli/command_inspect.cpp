@@ -130,6 +130,11 @@ OrderedJson whole_json(const InspectOptions& o, const ModelContents& c) {
 }
 
 int inspect(const InspectOptions& o) {
+  const bool others = o.graph || o.plan || o.weights || o.passes || o.verify;
+  if (o.dot && others && !o.json)
+    fail(ErrorCode::kUsage,
+         "[usage] --dot prints a file for Graphviz, and nothing fits beside it: leave the "
+         "others out, or add --json");
   const OpenOptions options = o.model.open_options();
   if (o.verify) verify(o);
   const auto device = is_engine(o.model.model)
@@ -143,6 +148,8 @@ int inspect(const InspectOptions& o) {
   }
   if (o.graph) print(c.graph);
   if (o.dot) print(graph_dot(c.graph));
+  // An engine's kernels are chosen again on the processor that opens it.
+  if (o.plan && is_engine(o.model.model)) print("# kernels as built\n");
   if (o.plan) print(plan_text(c.plan));
   if (o.weights) print(weights_text(c.plan));
   if (o.passes) print(passes_text(c));
@@ -161,8 +168,9 @@ void declare_inspect(Command& command) {
       "ingot inspect smollm2.ingot --weights");
   o->model.declare(command);
   command.flag("--graph", o->graph, "the graph after the passes, as text");
-  command.flag("--dot", o->dot, "the graph for Graphviz");
-  command.flag("--plan", o->plan, "the kernels in order");
+  command.flag("--dot", o->dot, "the graph for Graphviz, and nothing else");
+  command.flag("--plan", o->plan,
+               "the kernels in order; an engine's as they were when it was built");
   command.flag("--weights", o->weights, "every weight: format, shape, layout, bytes");
   command.flag("--passes", o->passes, "the compiler's passes: what each did, in which time");
   command.flag("--verify", o->verify, "read every blob of an engine and compare checksums");

@@ -19,7 +19,7 @@ struct RunOptions {
   bool json = false;
 };
 
-void print_answer(const OutputEvent& answer, std::uint64_t seed, double open_s) {
+void print_answer(const OutputEvent& answer, std::uint64_t seed, Model& model) {
   const std::int64_t made = answer.usage.completion_tokens;
   const double decode_s = answer.timing.total - answer.timing.first_token;
   const double rate = made > 1 && decode_s > 0 ? static_cast<double>(made - 1) / decode_s : 0;
@@ -34,11 +34,12 @@ void print_answer(const OutputEvent& answer, std::uint64_t seed, double open_s) 
                 {"drafted_tokens", answer.usage.drafted_tokens},
                 {"accepted_drafts", answer.usage.accepted_drafts}}},
               {"timing",
-               {{"open_s", open_s},
+               {{"open_s", model.open_seconds()},
                 {"first_token_s", answer.timing.first_token},
                 {"total_s", answer.timing.total},
                 {"decode_tokens_per_s", rate}}},
-              {"seed", seed}});
+              {"seed", seed},
+              {"device", model.device().info().description}});
 }
 
 int run_once(Model& model, const RunOptions& o, const std::string& text) {
@@ -54,7 +55,7 @@ int run_once(Model& model, const RunOptions& o, const std::string& text) {
   const OutputEvent last = answer(model, std::move(request), !o.json);
   throw_if_interrupted();
   model.background_check().wait(throw_if_interrupted);
-  if (o.json) print_answer(last, seed, model.open_seconds());
+  if (o.json) print_answer(last, seed, model);
   return 0;
 }
 

@@ -162,6 +162,9 @@ void SamplingOptions::check() const {
   if (wrong.empty()) return;
   const std::size_t name = std::min(wrong.find_first_of(" :"), wrong.size());
   std::replace(wrong.begin(), wrong.begin() + static_cast<std::ptrdiff_t>(name), '_', '-');
+  constexpr std::string_view kLimit = " max_tokens";  // what another option is held against
+  if (const std::size_t limit = wrong.find(kLimit); limit != wrong.npos)
+    wrong.replace(limit, kLimit.size(), " --max-tokens");
   fail(ErrorCode::kUsage, "[usage] --{}", wrong);
 }
 

@@ -25,7 +25,10 @@ Progress::Progress()
 void Progress::update(double part, const std::string& what) {
   throw_if_interrupted();
   const auto now = Clock::now();
-  if (now < next_) return;
+  // Lines end with the last one: they would look broken off.
+  const bool last = told_ && part >= 1;
+  if (now < next_ && !last) return;
+  told_ = !terminal_ && !last;
   next_ = now + (terminal_ ? 100ms : 3000ms);
   part = std::clamp(part, 0.0, 1.0);
   if (terminal_) return draw_bar(part, what);

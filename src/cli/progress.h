@@ -26,6 +26,7 @@ class Progress {
   bool terminal_;
   Clock::time_point next_;
   bool drawn_ = false;
+  bool told_ = false;  // a line, not yet that all is done
 };
 
 }  // namespace ingot::cli

@@ -5,7 +5,6 @@
 #include "builder/checkpoint.h"
 #include "builder/checkpoint_files.h"
 #include "builder/hub.h"
-#include "plan/engine_file.h"
 
 #include <unistd.h>
 
@@ -30,16 +29,27 @@ Checkpoint open_for(const std::string& model, const OpenOptions& options) {
 }
 
 void build(const Checkpoint& checkpoint, const Device& device, const OpenOptions& options,
-           const fs::path& path) {
+           EngineWriter& writer) {
   BuildOptions build = options.build;
   build.progress = options.progress;
-  write_engine(checkpoint, device, build, compile_checkpoint(checkpoint, device, build), path);
+  write_engine(checkpoint, device, build, compile_checkpoint(checkpoint, device, build), writer);
 }
 
 std::string identity_of(const std::string& model, const OpenOptions& options) {
   const fs::path path = resolve_checkpoint(model, options);
   return checkpoint_identity(path) +
          (options.random_weights ? " random " + options.random_format : "");
+}
+
+// Whether only a file or folder can be meant. `org/name:file.gguf` names a file of the hub.
+bool is_plainly_path(std::string_view model) {
+  for (const std::string_view start : {"/", "./", "../", "~"})
+    if (model.starts_with(start)) return true;
+  const std::string_view name = model.substr(0, model.find(':'));
+  for (const std::string_view end : {".gguf", ".ingot", ".json", ".safetensors", ".pth", ".bin"})
+    if (name.ends_with(end)) return true;
+  std::error_code error;
+  return fs::is_directory(name.substr(0, name.find('/')), error);
 }
 
 // Letters that are safe in a file name.
@@ -67,6 +77,7 @@ fs::path cache_folder() {
 fs::path resolve_checkpoint(const std::string& model, const OpenOptions& options) {
   std::error_code error;
   if (fs::exists(model, error)) return model;
+  if (is_plainly_path(model)) fail(ErrorCode::kSystem, "[model] {}: no such file or folder", model);
   if (!parse_hub_name(model))
     fail(ErrorCode::kSystem, "[model] {}: no such file or folder, and not a hub name (org/name)",
          model);
@@ -92,9 +103,9 @@ BuiltModel compile_model(const std::string& model, const Device& device,
 }
 
 void build_engine_file(const std::string& model, const Device& device, const OpenOptions& options,
-                       const fs::path& path) {
+                       EngineWriter& writer) {
   if (is_engine(model)) fail(ErrorCode::kUsage, "[build] {} is an engine already", model);
-  build(open_for(model, options), device, options, path);
+  build(open_for(model, options), device, options, writer);
 }
 
 fs::path resolve_engine(const std::string& model, const Device& device,
@@ -122,7 +133,8 @@ fs::path resolve_engine(const std::string& model, const Device& device,
          "[cache] {}: {}; set INGOT_CACHE to a folder that can be written, or `ingot build` to a "
          "file",
          folder.string(), error.message());
-  build(checkpoint, device, options, path);
+  EngineWriter writer(path);
+  build(checkpoint, device, options, writer);
   return path;
 }
 

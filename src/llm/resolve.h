@@ -28,9 +28,9 @@ std::vector<std::filesystem::path> model_files(const std::string& model);
 BuiltModel compile_model(const std::string& model, const Device& device,
                          const OpenOptions& options);
 
-// Builds MODEL into `path`.
+// Builds MODEL into a file that is open already: that it cannot be written is told before any work.
 void build_engine_file(const std::string& model, const Device& device, const OpenOptions& options,
-                       const std::filesystem::path& path);
+                       EngineWriter& writer);
 
 // INGOT_CACHE, else XDG_CACHE_HOME/ingot, else ~/.cache/ingot.
 std::filesystem::path cache_folder();

@@ -602,7 +602,8 @@ TEST_F(CheckpointTest, WorkersDoNotChangeAByte) {
       o.build.workers = workers;
       const fs::path path = cache_.path() / "workers.ingot";
       const auto device = open_device("cpu", {.run = 2, .pack = workers});
-      build_engine_file(kLlama, *device, o, path);
+      EngineWriter writer(path);
+      build_engine_file(kLlama, *device, o, writer);
       files.push_back(read_file(path));
     }
     EXPECT_TRUE(files[0] == files[1]) << quant;
@@ -623,7 +624,8 @@ TEST_F(CheckpointTest, WeightsThatNoFormatHoldsAreRefusedByAnyWorker) {
     const auto device = open_device("cpu", {.run = 1, .pack = workers});
     const fs::path path = cache_.path() / "nan.ingot";
     try {
-      build_engine_file(folder, *device, o, path);
+      EngineWriter writer(path);
+      build_engine_file(folder, *device, o, writer);
       ADD_FAILURE() << workers;
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ErrorCode::kBadInput) << e.message();

@@ -146,7 +146,7 @@ TEST_F(BadInputTest, DamagedTokenizers) {
         std::string(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":["x y"]}})"),
         std::string(100000, '[')}) {
     test::write_text(c.file("tokenizer.json"), text);
-    expect_no_model(folder, {"token"});
+    expect_no_model(folder, {"token", folder.string()});
     bad(3, {"tokenize", folder}, {.standard_input = "Hello"});
   }
 }
@@ -175,7 +175,7 @@ TEST_F(BadInputTest, DamagedTemplates) {
   test::write_text(c.file("chat_template.jinja"), "{{ raise_exception('only one turn') }}");
   const CommandResult r = run({"render", folder, messages});
   EXPECT_EQ(r.exit_code, 1);
-  EXPECT_EQ(r.err, "error: only one turn\n");
+  EXPECT_EQ(r.err, "error: [chat.template] only one turn\n");
 }
 
 TEST_F(BadInputTest, CheckpointsThatDoNotAdd) {
@@ -215,6 +215,21 @@ TEST_F(BadInputTest, PlacesThatAreNoModel) {
   expect_no_model(input("empty", ""), {"empty"});
   expect_no_model(work_ / "absent", {"absent"}, 6);
   expect_no_model("", {"no such file"}, 6);
+}
+
+// A mistyped path is told as such; nobody is asked for a model of that name.
+TEST_F(BadInputTest, WhatIsPlainlyAPathNeverGoesToTheHub) {
+  fs::create_directories(work_ / "in" / "models");
+  const auto told = [&](const std::string& model) {
+    return bad(6, {"tokenize", model},
+               {.environment = {"HF_HUB_OFFLINE=1"}, .prefix = {"env", "-C", work_ / "in"}});
+  };
+  for (const char* path :
+       {"org/x.gguf", "org/x.ingot", "org/config.json", "org/model.safetensors", "org/x.pth",
+        "org/x.bin", "./org/name", "../org/name", "~/name", "/org/name", "models/name"})
+    EXPECT_THAT(told(path), StartsWith("error: [model] " + std::string(path) + ": no such file"));
+  for (const char* name : {"org/name", "org/name:x.gguf", "org/name@main:x/y.gguf"})
+    EXPECT_THAT(told(name), StartsWith("error: [hub.offline] " + std::string(name)));
 }
 
 TEST_F(BadInputTest, AbsurdNumbers) {

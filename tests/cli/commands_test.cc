@@ -86,6 +86,8 @@ TEST_F(CommandsTest, WrongUsageIsExitCodeTwo) {
   bad(2, {"logits", kModel, "--tokens", "1", "--tokens-file", "f", "-o", work_ / "x.npy"});
   bad(2, {"logits", kModel, "-o", work_ / "x.npy"});
   bad(2, {"build", kModel});
+  EXPECT_THAT(bad(2, {"run", kModel, "-p", "a", "--min-tokens", "10", "--max-tokens", "5"}),
+              HasSubstr("--min-tokens 10: more than --max-tokens 5"));
   for (const char* steps : {"2", "5", "-1"})
     bad(2, {"logits", kModel, "--tokens", "1,2", "--steps", steps, "-o", work_ / "x.npy"});
   for (const char* ids : {"1,2,,3", ",1", "1,", "1, ,2", ","})
@@ -154,6 +156,8 @@ TEST_F(CommandsTest, RunAnswersInTextAndInJson) {
   input.standard_input = "Hello";
   with_json.erase(with_json.begin() + 2, with_json.begin() + 4);
   EXPECT_EQ(json(with_json, input).at("text"), answer.at("text"));
+  input.environment = {"INGOT_CPU=generic"};
+  EXPECT_THAT(json(with_json, input).at("device").get<std::string>(), HasSubstr("generic"));
 }
 
 TEST_F(CommandsTest, ASeedRepeatsAnAnswer) {
@@ -290,6 +294,16 @@ TEST_F(CommandsTest, PlanSaysWhatFitsAndBuildRefusesWhatDoesNot) {
   EXPECT_THAT(good({"build", kModel, "--dry-run"}), HasSubstr("weights"));
 }
 
+// Before anything is asked of the model: here there is none.
+TEST_F(CommandsTest, APlaceThatCannotBeWrittenIsToldBeforeAnyWork) {
+  const std::string absent = work_ / "absent.gguf";
+  for (const std::string& out : {(work_ / "no" / "x.ingot").string(), work_.path().string()})
+    EXPECT_THAT(bad(6, {"build", absent, "-o", out}),
+                testing::AllOf(HasSubstr(out), testing::Not(HasSubstr("absent.gguf"))));
+  EXPECT_THAT(bad(6, {"build", absent, "-o", work_ / "x.ingot"}), HasSubstr("absent.gguf"));
+  EXPECT_THAT(files(), testing::IsEmpty());
+}
+
 TEST_F(CommandsTest, InspectShowsWhatAnEngineHolds) {
   const std::string path = engine();
   const Json all = json({"inspect", path, "--weights", "--plan", "--passes", "--verify", "--json"});
@@ -302,6 +316,9 @@ TEST_F(CommandsTest, InspectShowsWhatAnEngineHolds) {
             good({"inspect", kModel, "--graph", "--device", "cpu", "--max-batch", "2"}));
   EXPECT_THAT(good({"inspect", kModel, "--passes"}), HasSubstr("nodes"));
   bad(2, {"inspect", kModel, "--verify"});
+  EXPECT_THAT(bad(2, {"inspect", path, "--dot", "--plan"}), HasSubstr("--dot"));
+  EXPECT_THAT(good({"inspect", path, "--plan"}), StartsWith("# kernels as built\n"));
+  EXPECT_THAT(good({"inspect", kModel, "--plan"}), testing::Not(HasSubstr("as built")));
 }
 
 TEST_F(CommandsTest, AnEngineKeepsWhatItWasBuiltWith) {

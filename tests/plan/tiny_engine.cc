@@ -43,7 +43,8 @@ TinyEngine::TinyEngine(const std::filesystem::path& fixtures, Options options)
   model = compile_checkpoint(checkpoint, *device, build);
   const std::filesystem::path path =
       options.keep.empty() ? folder.path() / "tiny.ingot" : options.keep;
-  write_engine(checkpoint, *device, build, model, path);
+  EngineWriter writer(path);
+  write_engine(checkpoint, *device, build, model, writer);
   const EngineFile file(path);
   const auto bytes = file.blob("weights");
   weights = device->allocate(bytes.size(), "weights");
