@@ -254,7 +254,8 @@ TEST_F(PlanTest, StepsLargerThanThePlanAreRefused) {
   EXPECT_TRUE(refused([](Batch& b) {
     b.query_start.push_back(3);
     b.context_len.push_back(1);
-    b.block_table.push_back(0);
+    static constexpr std::int32_t kTable[] = {3, 2, 0};
+    b.block_table = kTable;
   }));
   EXPECT_FALSE(refused([](Batch&) {}));
 }
