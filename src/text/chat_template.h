@@ -63,8 +63,8 @@ class ChatTemplate {
   static ChatTemplate parse(std::string_view source, ChatTemplateOptions options = {});
 
   // Errors: kRequest with kTemplateRefusal and the template's own message when it calls
-  // raise_exception, kRequest when a message has content this template cannot show; kBadInput with line and column for a template
-  // that fails. Thread-safe.
+  // raise_exception, kRequest when a message has content this template cannot show; kBadInput with
+  // line and column for a template that fails. Thread-safe.
   //
   // Messages are put into the shape the template understands: content that is a string becomes
   // [{type: text, text}] and back (texts joined by a newline), by role, as found by trial renders

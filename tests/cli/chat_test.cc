@@ -30,8 +30,8 @@ constexpr char kCtrlC = 3, kCtrlD = 4;
 // On a line of its own; before it the terminal is asked to mark what is pasted.
 constexpr const char* kPromptLine = "\r\n\x1b[?2004h> ";
 
-// The command on a terminal of its own, as a shell starts it: the terminal outlives the command, and
-// keeps what the command leaves of it.
+// The command on a terminal of its own, as a shell starts it: the terminal outlives the command,
+// and keeps what the command leaves of it.
 class Terminal {
  public:
   Terminal(std::vector<std::string> arguments, const std::string& cache) {
