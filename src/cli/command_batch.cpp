@@ -138,7 +138,8 @@ class BatchRun {
               {"usage",
                {{"prompt_tokens", event.usage.prompt_tokens},
                 {"completion_tokens", event.usage.completion_tokens},
-                {"total_tokens", event.usage.prompt_tokens + event.usage.completion_tokens}}}};
+                {"total_tokens", event.usage.prompt_tokens + event.usage.completion_tokens}}},
+              {"seed", event.seed}};
       if (!whole.logprobs.empty()) json["logprobs"] = logprobs_json(whole.logprobs, model_);
     }
     open_.erase(it);

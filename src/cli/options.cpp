@@ -20,6 +20,18 @@ double finite(double value, const char* option) {
   return value;
 }
 
+std::pair<std::int32_t, double> parse_bias(std::string_view text) {
+  std::pair<std::int32_t, double> bias{-1, 0};
+  const char* const end = text.data() + text.size();
+  const auto id = std::from_chars(text.data(), end, bias.first);
+  const bool has_value = id.ec == std::errc() && id.ptr != end && *id.ptr == ':';
+  const auto value = std::from_chars(has_value ? id.ptr + 1 : end, end, bias.second);
+  if (!has_value || bias.first < 0 || value.ec != std::errc() || value.ptr != end)
+    fail(ErrorCode::kUsage,
+         "[usage] --logit-bias {}: wanted a token id, a colon and a number, 42:-5", text);
+  return bias;
+}
+
 // An engine keeps what it was built with.
 void check_engine(const ModelOptions& o, const EngineInfo& info, const Plan& plan) {
   const auto refuse = [&](const char* option, const auto& wanted, const auto& built) {
@@ -123,15 +135,27 @@ void SamplingOptions::declare(Command& c) {
   c.option("--top-k", top_k, {0, kMax}, of_model("draw from the K likeliest; 0: all", "0"));
   c.option("--top-p", top_p,
            of_model("smallest set whose probabilities reach P", unsaid(kUnsaidTopP)));
+  c.option("--top-p-decay", top_p_decay,
+           "each token multiplies --top-p by it, down to --top-p-min (default: 1)");
+  c.option("--top-p-min", top_p_min, "where the decay ends (default: 0.000001)");
+  c.option("--top-p-reset-id", top_p_reset_id, {0, kMax},
+           "after this token --top-p starts again (default: none)");
   c.option("--min-p", min_p, of_model("drop what is less likely than P times the likeliest", "0"));
+  c.option("--typical-p", typical_p,
+           "smallest set of tokens as surprising as expected that reaches P (default: 1)");
   c.option("--repetition-penalty", repetition_penalty,
            of_model("above 1: tokens seen become unlikelier", "1"));
   c.option("--presence-penalty", presence_penalty,
            "subtracted once from tokens of the answer (default: 0)");
   c.option("--frequency-penalty", frequency_penalty,
            "subtracted for each time of a token (default: 0)");
+  c.option("--no-repeat-ngram-size", no_repeat_ngram_size, {0, kMax},
+           "no N tokens come twice in the same order, prompt included (default: 0, off)");
+  c.option("--logit-bias", logit_bias, "ID:VALUE, added to a token's logit; may be repeated");
+  c.option("--bad-words", bad_words, "text that may not come; may be repeated");
   c.option("--seed", seed, "same seed, same answer (default: random)");
   c.option("--stop", stop, "text that ends the answer; may be repeated");
+  c.flag("--include-stop-str", include_stop_str, "the text that ended the answer is part of it");
   c.flag("--ignore-eos", ignore_eos, "go on after the end token");
 }
 
@@ -144,15 +168,26 @@ SamplingParams SamplingOptions::over(SamplingParams p) const {
   };
   number(temperature, "--temperature", p.temperature);
   number(top_p, "--top-p", p.top_p);
+  number(top_p_decay, "--top-p-decay", p.top_p_decay);
+  number(top_p_min, "--top-p-min", p.top_p_min);
   number(min_p, "--min-p", p.min_p);
+  number(typical_p, "--typical-p", p.typical_p);
   number(repetition_penalty, "--repetition-penalty", p.repetition_penalty);
   number(presence_penalty, "--presence-penalty", p.presence_penalty);
   number(frequency_penalty, "--frequency-penalty", p.frequency_penalty);
   count(top_k, p.top_k);
+  count(top_p_reset_id, p.top_p_reset_id);
+  count(no_repeat_ngram_size, p.no_repeat_ngram_size);
   count(max_tokens, p.max_tokens);
   count(min_tokens, p.min_tokens);
   p.seed = seed ? *seed : (std::uint64_t{std::random_device{}()} << 21) ^ std::random_device{}();
+  for (const std::string& text : logit_bias) {
+    const auto [id, value] = parse_bias(text);
+    p.logit_bias[id] = value;
+  }
+  p.bad_words = bad_words;
   p.stop = stop;
+  p.include_stop_str = include_stop_str;
   p.ignore_eos = ignore_eos;
   return p;
 }

@@ -53,11 +53,14 @@ std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequ
 
 // Sampling flags; what is given overrides the model's defaults.
 struct SamplingOptions {
-  std::optional<double> temperature, top_p, min_p;
+  std::optional<double> temperature, top_p, top_p_decay, top_p_min, min_p, typical_p;
   std::optional<double> repetition_penalty, presence_penalty, frequency_penalty;
-  std::optional<std::int64_t> top_k, max_tokens, min_tokens;
+  std::optional<std::int64_t> top_k, top_p_reset_id, no_repeat_ngram_size, max_tokens, min_tokens;
   std::optional<std::uint64_t> seed;
+  std::vector<std::string> logit_bias;  // "ID:VALUE"
+  std::vector<std::string> bad_words;
   std::vector<std::string> stop;
+  bool include_stop_str = false;
   bool ignore_eos = false;
 
   void declare(Command& command);

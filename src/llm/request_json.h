@@ -12,9 +12,8 @@ class Model;
 
 // A request as the OpenAI API writes it, for batches and servers: a completion ({"prompt": text
 // or ids, ...}), a chat ({"messages": [...], ...}) or bare ids ({"prompt_token_ids": [...],
-// ...}), with the sampling fields of the API and Ingot's own (top_k, min_p, repetition_penalty,
-// min_tokens, ignore_eos, stop_token_ids, chat_template_kwargs). What is absent comes from the
-// model's defaults. Error{kRequest} names the field; a field that would be ignored silently is
+// ...}), with the sampling fields of the API and of its peers (llm/sampling_json.h) and
+// chat_template_kwargs. What is absent comes from the model's defaults. Error{kRequest} names the field; a field that would be ignored silently is
 // refused.
 Result<Request> request_from_json(const OrderedJson& body, Model& model);
 

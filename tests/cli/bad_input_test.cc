@@ -244,14 +244,19 @@ TEST_F(BadInputTest, AbsurdNumbers) {
          {"0", "-1", "99999999999", "99999999999999999999999", "1.5", "1e3", "many", "2x"})
       usage({count, value});
   for (const char* value : {"-1", "18446744073709551616", "0.5", "x"}) usage({"--seed", value});
-  for (const char* number : {"--temperature", "--top-p", "--min-p", "--repetition-penalty",
-                             "--presence-penalty", "--frequency-penalty"})
+  for (const char* number :
+       {"--temperature", "--top-p", "--top-p-decay", "--top-p-min", "--min-p", "--typical-p",
+        "--repetition-penalty", "--presence-penalty", "--frequency-penalty"})
     for (const char* value : {"nan", "inf", "1e400", "-1e9", "warm"}) usage({number, value});
   usage({"--top-p", "0"});
   usage({"--top-p", "1.0001"});
   usage({"--temperature", "-1"});
   usage({"--repetition-penalty", "0"});
   usage({"--stop", ""});
+  usage({"--bad-words", ""});
+  usage({"--no-repeat-ngram-size", "257"});
+  for (const char* value : {"5", "5:", "5:x", ":1", "x:1", "-1:1", "5:101", "5:nan", "5:1x"})
+    usage({"--logit-bias", value});
   usage({"--min-tokens", "9", "--max-tokens", "3"});
   usage({"--threads", "100000"});
   for (const char* value : {"0", "nan", "-1G", "1e30G", "4X"}) usage({"--memory", value});
@@ -337,9 +342,17 @@ TEST_F(BadInputTest, BatchErrorsNameTheField) {
       {R"({"prompt":"a","seed":-5})", "seed] -5: wanted a whole number, 0 to"},
       {R"({"prompt":"a","seed":0.5})", "seed] 0.5: wanted a whole number, 0 to"},
       {R"({"prompt":"a","repetition_penalty":1e-300})", "repetition_penalty 1e-300: wanted"},
-      {R"({"prompt":"a","n":2})", "n] 2: this Ingot takes 1 only"},
+      {R"({"prompt":"a","n":2})", "n 2: wanted 1"},
+      {R"({"prompt":"a","best_of":3})", "best_of 3: wanted 1"},
+      {R"({"prompt":"a","beam_width":2})", "beam_width 2: wanted 1"},
+      {R"({"prompt":"a","use_beam_search":true,"n":2})", "beam_width 2: wanted 1"},
+      {R"({"prompt":"a","prompt_logprobs":1})", "prompt_logprobs 1: wanted none"},
+      {R"({"prompt":"a","logit_bias":{"999999":1}})", "logit_bias: 999999 is outside"},
+      {R"({"prompt":"a","bad_token_ids":[[-1]]})", "bad_token_ids] -1: wanted 0"},
+      {R"({"prompt":"a","stop_token_ids":[999999]})", "stop_token_ids: 999999 is outside"},
+      {R"({"prompt":"a","typical_p":0})", "typical_p 0: wanted (0, 1]"},
       {R"({"prompt":"a","nn":2})", "nn] this Ingot does not know the field"},
-      {"{\"prompt\"", "[json] line 13: parse error at line 1"}};
+      {"{\"prompt\"", "[json] line 21: parse error at line 1"}};
   std::string lines = R"({"prompt":"a","max_tokens":1,"n":1,"best_of":null})"
                       "\n";
   for (const auto& [line, message] : wrong) lines += line + "\n";

@@ -198,6 +198,58 @@ TEST_F(CommandsTest, AStopStringEndsTheAnswer) {
   EXPECT_EQ(answer.at("finish_reason"), "stop");
 }
 
+// The likeliest token, banned by its id and by a bias, and the text of one that a bias calls for.
+TEST_F(CommandsTest, SamplingOptionsSteerTheAnswer) {
+  const std::vector<std::string> arguments = {
+      "run", kModel,          "-p", "Hello",        "--max-tokens",
+      "4",   "--temperature", "0",  "--ignore-eos", "--json"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), more.begin(), more.end());
+    return json(all);
+  };
+  const Json plain = with({});
+  const std::string first = plain.at("token_ids")[0].dump();
+  EXPECT_NE(with({"--logit-bias", first + ":-100"}).at("token_ids")[0], plain.at("token_ids")[0]);
+  EXPECT_EQ(with({"--logit-bias", "40:100"}).at("token_ids"), Json({40, 40, 40, 40}));
+  const Json once = with({"--logit-bias", "40:100", "--no-repeat-ngram-size", "1"});
+  EXPECT_EQ(once.at("token_ids")[0], 40);
+  EXPECT_NE(once.at("token_ids")[1], 40);
+  std::string text = with({"--logit-bias", "40:100"}).at("text");
+  text.resize(text.size() / 4);  // of one of the four
+  EXPECT_NE(with({"--logit-bias", "40:100", "--bad-words", text}).at("token_ids")[0], 40);
+  EXPECT_EQ(with({"--logit-bias", "40:100", "--stop", text}).at("text"), "");
+  EXPECT_EQ(with({"--logit-bias", "40:100", "--stop", text, "--include-stop-str"}).at("text"),
+            text);
+}
+
+// Logprobs are of the raw softmax whatever the parameters do to the logits, and always JSON.
+TEST_F(CommandsTest, LogprobsAreOfTheModelAndNotOfTheParameters) {
+  const std::string body = R"({"prompt":"Hello","max_tokens":1,"ignore_eos":true,"logprobs":3)";
+  const std::vector<std::string> more = {R"(,"temperature":0)",
+                                         R"(,"temperature":0.01)",
+                                         R"(,"top_k":1)",
+                                         R"(,"temperature":0,"logit_bias":{"40":100})",
+                                         R"(,"temperature":0,"bad_token_ids":[[40]])",
+                                         R"(,"temperature":1e6,"min_tokens":1,"seed":5)"};
+  std::string lines;
+  for (const std::string& parameters : more) lines += body + parameters + "}\n";
+  const std::string out = work_ / "out.jsonl";
+  good({"batch", kModel, "-i", work_.write("in.jsonl", lines), "-o", out});
+  std::vector<Json> answers;
+  std::ifstream file(out);
+  for (std::string line; std::getline(file, line);) answers.push_back(parse_json(line, "a line"));
+  ASSERT_EQ(answers.size(), more.size());
+  for (const Json& answer : answers) {
+    EXPECT_EQ(answer.at("logprobs")[0].at("top"), answers[0].at("logprobs")[0].at("top"));
+    EXPECT_TRUE(answer.at("logprobs")[0].at("logprob").is_number());
+    EXPECT_TRUE(answer.at("seed").is_number_unsigned());
+  }
+  EXPECT_EQ(answers[3].at("token_ids"), Json({40}));
+  EXPECT_LT(answers[3].at("logprobs")[0].at("logprob").get<double>(),
+            answers[0].at("logprobs")[0].at("logprob").get<double>());
+}
+
 TEST_F(CommandsTest, TokenizeAndDetokenizeAreInverse) {
   CommandInput input;
   input.standard_input = "Hello, wörld!\n  two  lines \xF0\x9F\x99\x82\n";

@@ -1,0 +1,50 @@
+#include "llm/request_fields.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace ingot {
+
+double read_number(const OrderedJson& value, std::string_view key) {
+  if (!value.is_number()) refuse("[request.{}] wanted a number", key);
+  const double x = value.get<double>();
+  if (!std::isfinite(x)) refuse("[request.{}] not a finite number", key);
+  return x;
+}
+
+std::int32_t read_count(const OrderedJson& value, std::string_view key, std::int64_t low) {
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
+  if (!value.is_number_integer()) refuse("[request.{}] wanted a whole number", key);
+  const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= kMax
+                                               : value.get<std::int64_t>() >= 0;
+  if (!fits || value.get<std::int64_t>() < low)
+    refuse("[request.{}] {}: wanted {} to {}", key, value.dump(), low, kMax);
+  return value.get<std::int32_t>();
+}
+
+bool read_flag(const OrderedJson& value, std::string_view key) {
+  if (!value.is_boolean()) refuse("[request.{}] wanted true or false", key);
+  return value.get<bool>();
+}
+
+std::vector<std::int32_t> read_ids(const OrderedJson& value, std::string_view key) {
+  if (!value.is_array()) refuse("[request.{}] wanted an array of token ids", key);
+  std::vector<std::int32_t> out;
+  out.reserve(value.size());
+  for (const OrderedJson& id : value) out.push_back(read_count(id, key));
+  return out;
+}
+
+std::vector<std::string> read_texts(const OrderedJson& value, std::string_view key) {
+  if (value.is_string()) return {value.get<std::string>()};
+  std::vector<std::string> out;
+  if (!value.is_array()) refuse("[request.{}] wanted a text or an array of texts", key);
+  for (const OrderedJson& one : value) {
+    if (!one.is_string()) refuse("[request.{}] wanted a text or an array of texts", key);
+    out.push_back(one.get<std::string>());
+  }
+  return out;
+}
+
+}  // namespace ingot
