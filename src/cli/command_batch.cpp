@@ -78,7 +78,7 @@ class BatchRun {
  private:
   struct Line {
     OrderedJson id;
-    OutputEvent answer;  // so far
+    std::vector<OutputEvent> answers;  // so far, by their index
   };
 
   // Submits lines until enough are in flight. False when all are.
@@ -120,31 +120,56 @@ class BatchRun {
     if (it == open_.end()) return;
     const std::int64_t order = it->second;
     Line& line = lines_.at(order);
-    OutputEvent& whole = line.answer;
-    whole.text += event.text;
-    whole.tokens.insert(whole.tokens.end(), event.tokens.begin(), event.tokens.end());
-    whole.logprobs.insert(whole.logprobs.end(), event.logprobs.begin(), event.logprobs.end());
-    if (event.finish == FinishReason::kRunning) return;
-    OrderedJson json;
-    if (event.finish == FinishReason::kError) {
-      const Error error = error_of(event);
-      if (error.code() != ErrorCode::kRequest && !fault_) fault_ = error;
-      json = error_line(std::move(line.id), error);
-    } else {
-      json = {{"id", std::move(line.id)},
-              {"text", whole.text},
-              {"token_ids", whole.tokens},
-              {"finish_reason", to_string(event.finish)},
-              {"usage",
-               {{"prompt_tokens", event.usage.prompt_tokens},
-                {"completion_tokens", event.usage.completion_tokens},
-                {"total_tokens", event.usage.prompt_tokens + event.usage.completion_tokens}}},
-              {"seed", event.seed}};
-      if (!whole.logprobs.empty()) json["logprobs"] = logprobs_json(whole.logprobs, model_);
-    }
+    const auto index = static_cast<std::size_t>(event.index);
+    line.answers.resize(std::max(line.answers.size(), index + 1));
+    const bool is_last = event.last;
+    join(line.answers[index], event);
+    if (!is_last) return;
+    OrderedJson json = answer_line(line);
     open_.erase(it);
     lines_.erase(order);
     finish(order, std::move(json));
+  }
+
+  // What came before goes in front of `event`, which becomes the whole.
+  static void join(OutputEvent& whole, OutputEvent& event) {
+    event.text.insert(0, whole.text);
+    event.tokens.insert(event.tokens.begin(), whole.tokens.begin(), whole.tokens.end());
+    event.logprobs.insert(event.logprobs.begin(), whole.logprobs.begin(), whole.logprobs.end());
+    if (!whole.prompt_logprobs.empty()) event.prompt_logprobs = std::move(whole.prompt_logprobs);
+    whole = std::move(event);
+  }
+
+  OrderedJson choice(const OutputEvent& answer) const {
+    OrderedJson json = {{"text", answer.text},
+                        {"token_ids", answer.tokens},
+                        {"finish_reason", to_string(answer.finish)}};
+    if (!answer.logprobs.empty()) json["logprobs"] = logprobs_json(answer.logprobs, model_);
+    return json;
+  }
+
+  // The first answer as the line's own; all of several as `choices`.
+  OrderedJson answer_line(Line& line) {
+    std::int64_t made = 0;
+    for (const OutputEvent& answer : line.answers) {
+      made += answer.usage.completion_tokens;
+      if (answer.finish != FinishReason::kError) continue;
+      const Error error = error_of(answer);
+      if (error.code() != ErrorCode::kRequest && !fault_) fault_ = error;
+      return error_line(std::move(line.id), error);
+    }
+    const OutputEvent& first = line.answers.front();
+    OrderedJson json = {{"id", std::move(line.id)}};
+    json.update(choice(first));
+    json["usage"] = {{"prompt_tokens", first.usage.prompt_tokens},
+                     {"completion_tokens", made},
+                     {"total_tokens", first.usage.prompt_tokens + made}};
+    json["seed"] = first.seed;
+    if (!first.prompt_logprobs.empty())
+      json["prompt_logprobs"] = prompt_logprobs_json(first.prompt_logprobs, model_);
+    if (line.answers.size() == 1) return json;
+    for (const OutputEvent& answer : line.answers) json["choices"].push_back(choice(answer));
+    return json;
   }
 
   void finish(std::int64_t order, OrderedJson json) {

@@ -237,6 +237,9 @@ std::vector<std::int32_t> Model::encode_chat(const RenderedChat& chat) const {
 
 OutputEvent Model::generate(Request request,
                             const std::function<bool(const OutputEvent&)>& on_event) {
+  if (request.sampling.n > 1)
+    fail(ErrorCode::kRequest, "[generate] n {}: one answer at a time; wanted 1",
+         request.sampling.n);
   const RequestId id = loop_->submit(std::move(request)).value_or_throw();
   OutputEvent whole;
   bool cancelled = false;

@@ -140,4 +140,10 @@ OrderedJson logprobs_json(const std::vector<TokenLogprob>& logprobs, const Model
   return out;
 }
 
+OrderedJson prompt_logprobs_json(const std::vector<TokenLogprob>& logprobs, const Model& model) {
+  OrderedJson out = logprobs_json(logprobs, model);
+  out.insert(out.begin(), nullptr);
+  return out;
+}
+
 }  // namespace ingot

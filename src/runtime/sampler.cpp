@@ -64,6 +64,11 @@ void apply_mask(std::span<float> scores, std::span<const std::uint32_t> mask) {
     const std::size_t word = at / kBits;
     const auto allowed = word < mask.size() ? mask[word] : 0u;
     if (allowed == ~0u) continue;
+    if (allowed == 0) {
+      std::fill(scores.begin() + static_cast<std::ptrdiff_t>(at),
+                scores.begin() + static_cast<std::ptrdiff_t>(end), kNoLogit);
+      continue;
+    }
     for (std::size_t i = at; i < end; ++i)
       scores[i] = (allowed >> (i - at) & 1u) != 0 ? scores[i] : kNoLogit;
   }

@@ -342,17 +342,18 @@ TEST_F(BadInputTest, BatchErrorsNameTheField) {
       {R"({"prompt":"a","seed":-5})", "seed] -5: wanted a whole number, 0 to"},
       {R"({"prompt":"a","seed":0.5})", "seed] 0.5: wanted a whole number, 0 to"},
       {R"({"prompt":"a","repetition_penalty":1e-300})", "repetition_penalty 1e-300: wanted"},
-      {R"({"prompt":"a","n":2})", "n 2: wanted 1"},
-      {R"({"prompt":"a","best_of":3})", "best_of 3: wanted 1"},
-      {R"({"prompt":"a","beam_width":2})", "beam_width 2: wanted 1"},
-      {R"({"prompt":"a","use_beam_search":true,"n":2})", "beam_width 2: wanted 1"},
-      {R"({"prompt":"a","prompt_logprobs":1})", "prompt_logprobs 1: wanted none"},
+      {R"({"prompt":"a","n":200})", "n 200: wanted 1 to 128"},
+      {R"({"prompt":"a","n":3,"best_of":2})", "best_of 2: wanted n, which is 3"},
+      {R"({"prompt":"a","n":100})", "100 answers at once; the engine was built for"},
+      {R"({"prompt":"a","beam_width":2,"top_k":5})", "top_k 5: wanted 0 with beams"},
+      {R"({"prompt":"a","use_beam_search":true})", "use_beam_search] true: wanted beam_width"},
+      {R"({"prompt":"a","prompt_logprobs":999999})", "prompt_logprobs 999999: wanted 0 to"},
       {R"({"prompt":"a","logit_bias":{"999999":1}})", "logit_bias: 999999 is outside"},
       {R"({"prompt":"a","bad_token_ids":[[-1]]})", "bad_token_ids] -1: wanted 0"},
       {R"({"prompt":"a","stop_token_ids":[999999]})", "stop_token_ids: 999999 is outside"},
       {R"({"prompt":"a","typical_p":0})", "typical_p 0: wanted (0, 1]"},
       {R"({"prompt":"a","nn":2})", "nn] this Ingot does not know the field"},
-      {"{\"prompt\"", "[json] line 21: parse error at line 1"}};
+      {"{\"prompt\"", "[json] line 22: parse error at line 1"}};
   std::string lines = R"({"prompt":"a","max_tokens":1,"n":1,"best_of":null})"
                       "\n";
   for (const auto& [line, message] : wrong) lines += line + "\n";

@@ -223,6 +223,48 @@ TEST_F(CommandsTest, SamplingOptionsSteerTheAnswer) {
             text);
 }
 
+TEST_F(CommandsTest, BatchGivesSeveralAnswersAndLogprobsOfThePrompt) {
+  const std::string lines =
+      R"({"prompt":"Hello","max_tokens":4,"ignore_eos":true,"temperature":2,"seed":3,"n":3})"
+      "\n"
+      R"({"prompt":"Hello","max_tokens":4,"ignore_eos":true,"temperature":2,"seed":3})"
+      "\n"
+      R"({"prompt":"Hello","max_tokens":4,"ignore_eos":true,"temperature":2,"n":2,"best_of":4})"
+      "\n"
+      R"({"prompt_token_ids":[1,5,7],"max_tokens":1,"prompt_logprobs":2})"
+      "\n"
+      R"({"prompt":"Hello","max_tokens":4,"ignore_eos":true,"beam_width":4,"n":2})"
+      "\n"
+      R"({"prompt":"Hello","max_tokens":4,"ignore_eos":true,"use_beam_search":true,"best_of":4,"n":2})"
+      "\n";
+  const std::string out = work_ / "out.jsonl";
+  good({"batch", kModel, "-i", work_.write("in.jsonl", lines), "-o", out});
+  std::vector<Json> answers;
+  std::ifstream file(out);
+  for (std::string line; std::getline(file, line);) answers.push_back(parse_json(line, "a line"));
+  ASSERT_EQ(answers.size(), 6U);
+  ASSERT_EQ(answers[0].at("choices").size(), 3U);
+  EXPECT_EQ(answers[0].at("choices")[0].at("token_ids"), answers[0].at("token_ids"));
+  EXPECT_NE(answers[0].at("choices")[1].at("token_ids"), answers[0].at("token_ids"));
+  EXPECT_EQ(answers[0].at("usage").at("completion_tokens"), 12);
+  // The first of several is the one that is drawn alone.
+  EXPECT_EQ(answers[1].at("token_ids"), answers[0].at("token_ids"));
+  EXPECT_FALSE(answers[1].contains("choices"));
+  ASSERT_EQ(answers[2].at("choices").size(), 2U);
+  EXPECT_EQ(answers[2].at("choices")[1].at("token_ids").size(), 4U);
+  const Json& prompt = answers[3].at("prompt_logprobs");
+  ASSERT_EQ(prompt.size(), 3U);
+  EXPECT_TRUE(prompt[0].is_null());
+  EXPECT_EQ(prompt[1].at("id"), 5);
+  EXPECT_EQ(prompt[2].at("id"), 7);
+  EXPECT_EQ(prompt[2].at("top").size(), 2U);
+  // Beams, by either name: different ones, whatever the model's defaults say of draws.
+  ASSERT_EQ(answers[4].at("choices").size(), 2U);
+  EXPECT_NE(answers[4].at("choices")[0].at("token_ids"),
+            answers[4].at("choices")[1].at("token_ids"));
+  EXPECT_EQ(answers[5].at("choices"), answers[4].at("choices"));
+}
+
 // Logprobs are of the raw softmax whatever the parameters do to the logits, and always JSON.
 TEST_F(CommandsTest, LogprobsAreOfTheModelAndNotOfTheParameters) {
   const std::string body = R"({"prompt":"Hello","max_tokens":1,"ignore_eos":true,"logprobs":3)";
