@@ -1,6 +1,7 @@
 #include "llm/request_json.h"
 
 #include "base/error.h"
+#include "llm/guided_json.h"
 #include "llm/model.h"
 #include "llm/request_fields.h"
 #include "llm/sampling_json.h"
@@ -75,10 +76,7 @@ bool belongs_to_prompt(std::string_view key, bool chat) {
 // Fields with one value, which means what Ingot does anyway. Returns false for a key that is none.
 bool read_neutral(std::string_view key, const OrderedJson& value) {
   const std::pair<std::string_view, OrderedJson> neutral[] = {
-      {"echo", false},
-      {"parallel_tool_calls", false},
-      {"suffix", ""},
-      {"response_format", {{"type", "text"}}}};
+      {"echo", false}, {"parallel_tool_calls", false}, {"suffix", ""}};
   for (const auto& [name, wanted] : neutral) {
     if (key != name) continue;
     if (value != wanted)
@@ -98,10 +96,11 @@ Request read_request(const OrderedJson& body, Model& model) {
     const bool passive =
         std::find(std::begin(kPassive), std::end(kPassive), key) != std::end(kPassive);
     if (passive || value.is_null() || belongs_to_prompt(key, chat)) continue;
-    if (!is_sampling_field(key) && !read_neutral(key, value))
+    if (!is_sampling_field(key) && !is_guided_field(key) && !read_neutral(key, value))
       refuse("[request.{}] this Ingot does not know the field", key);
   }
   request.sampling = sampling_from_json(body, model.default_sampling());
+  request.guided = guided_from_json(body);
   if (chat)
     request.prompt = chat_prompt(body, model);
   else if (body.contains("prompt"))
