@@ -85,7 +85,7 @@ void logprobs(benchmark::State& state) {
 
 void masked(benchmark::State& state) {
   const std::vector<float> row = logits();
-  std::vector<std::int32_t> mask((kVocab + 31) / 32, 0);
+  std::vector<std::uint32_t> mask((kVocab + 31) / 32, 0);
   for (std::size_t i = 0; i < mask.size(); i += 7) mask[i] = 0x10;
   Sampler sampler;
   const SamplingParams p;
