@@ -13,7 +13,7 @@ CODE = (".h", ".cpp", ".cc", ".cu", ".cuh", ".py")
 
 def folder_of(parts):
     """src/<floor>, tests/<floor>, or the top folder; None for what is not counted."""
-    if parts[0] not in ("src", "include", "tests", "bench", "scripts", "cmake"):
+    if parts[0] not in ("src", "include", "tests", "bench", "examples", "scripts", "cmake"):
         return None
     if parts[:2] == ("tests", "fixtures") or parts[:3] == ("tests", "fuzz", "corpus"):
         return None

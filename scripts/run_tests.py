@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the stages of scripts/test and scripts/soak and counts what passed.
 
-usage: run_tests.py [--list] [--fuzz-seconds N] [--repeat N] [STAGE...]
+usage: run_tests.py [--list] [--fuzz-seconds N] [--repeat N] [--request-seconds N] [STAGE...]
 
-A stage prints one line, fuzz and repeat one more for each program. The full output goes to
+A stage prints one line, fuzz, repeat and requests one more for each program. The full output goes to
 build/test-logs/<stage>.log, and its end is shown when the stage fails. The last line is
 'N passed, N failed, N skipped' over all stages; the exit code is 0 only when nothing failed.
 """
@@ -271,24 +271,40 @@ def stage_schemas(log, tally, options):
         tally.record(ok and counted, "scripts/check_schemas")
 
 
+def use_at_random(log, tally, preset, seconds, prefix=()):
+    """Engines under random use from several threads. Prints how many rounds there were and what they did."""
+    report = LOGS / f"random_requests.{preset}.txt"
+    with open(report, "wb") as file:
+        ok = log.run(*prefix, BUILD / preset / "tests/random_requests", seconds, stdout=file, timeout=seconds + 600)
+    lines = report.read_text("utf-8", "replace").splitlines()
+    requests = sum(int(count) for line in lines for count in re.findall(r": (\d+) submitted", line))
+    tally.record(ok and requests > 0, f"random requests, {preset} ({lines[-1] if lines else 'no round ended'})")
+    tally.details.append(f"random requests, {preset:<5} {len(lines):>9} engines, {requests} requests in {seconds} s"
+                         f" {'passed' if ok else 'FAILED'}")
+
+
 def stage_asan(log, tally, options):
     """What parses, plans and schedules, under AddressSanitizer and UndefinedBehaviorSanitizer."""
     floors = [floor for floor in ASAN_FLOORS if has_tests(floor)]
-    built = configure_and_build(log, "asan", *(f"{floor}_test" for floor in floors))
+    built = configure_and_build(log, "asan", "random_requests", *(f"{floor}_test" for floor in floors))
     tally.record(built, "asan build")
     for floor in floors if built else ():
         run_gtest(log, tally, BUILD / f"asan/tests/{floor}_test")
+    if built:
+        use_at_random(log, tally, "asan", options.request_seconds)
 
 
 def stage_tsan(log, tally, options):
     """What shares memory between threads, under ThreadSanitizer."""
     floors = [floor for floor in TSAN_FLOORS if has_tests(floor)]
-    built = configure_and_build(log, "tsan", *(f"{floor}_test" for floor in floors))
+    built = configure_and_build(log, "tsan", "random_requests", *(f"{floor}_test" for floor in floors))
     tally.record(built, "tsan build")
     # Some kernels place mappings where ThreadSanitizer of g++ 12 keeps its shadow, unless addresses are fixed.
     for floor in floors if built else ():
         run_gtest(log, tally, BUILD / f"tsan/tests/{floor}_test", f"--gtest_filter={TSAN_FLOORS[floor]}",
                   prefix=("setarch", "-R"))
+    if built:
+        use_at_random(log, tally, "tsan", options.request_seconds, prefix=("setarch", "-R"))
 
 
 def fuzz_one(name, seconds):
@@ -346,8 +362,17 @@ def stage_repeat(log, tally, options):
                              f" in {time.monotonic() - begin:.0f} s")
 
 
+def stage_requests(log, tally, options):
+    """Requests submitted, read, cancelled and dropped at random, under AddressSanitizer and ThreadSanitizer."""
+    for preset, prefix in (("asan", ()), ("tsan", ("setarch", "-R"))):
+        built = configure_and_build(log, preset, "random_requests")
+        tally.record(built, f"{preset} build")
+        if built:
+            use_at_random(log, tally, preset, options.request_seconds, prefix)
+
+
 STAGES = {name[len("stage_"):]: function for name, function in list(globals().items()) if name.startswith("stage_")}
-ONLY_WHEN_NAMED = ("repeat", "clang")
+ONLY_WHEN_NAMED = ("repeat", "clang", "requests")
 
 
 def main():
@@ -355,7 +380,9 @@ def main():
     parser.add_argument("--list", action="store_true", help="print the stages and leave")
     parser.add_argument("--fuzz-seconds", type=int, default=20, metavar="N", help="seconds a fuzz target (default 20)")
     parser.add_argument("--repeat", type=int, default=100, metavar="N", help="rounds of the repeat stage (default 100)")
-    parser.add_argument("stages", nargs="*", metavar="STAGE", help="stages to run, in this order (default: all but repeat and clang)")
+    parser.add_argument("--request-seconds", type=int, default=15, metavar="N",
+                        help="seconds of random requests under each sanitizer (default 15)")
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help="stages to run, in this order (default: all but repeat, clang and requests)")
     options = parser.parse_args()
     if options.list:
         print("\n".join(f"{name:<10}{(function.__doc__ or '').splitlines()[0] if function.__doc__ else ''}"

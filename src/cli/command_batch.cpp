@@ -2,6 +2,7 @@
 #include "base/exception.h"
 #include "base/file.h"
 #include "cli/interrupt.h"
+#include "cli/loop_options.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -19,6 +20,7 @@ namespace {
 
 struct BatchOptions {
   ModelOptions model;
+  LoopOptions loop;
   std::string in;
   std::string out;
   bool json = false;
@@ -47,15 +49,15 @@ std::int64_t count_requests(std::string_view text) {
 // lines.
 class BatchRun {
  public:
-  BatchRun(Model& model, std::string_view text, AtomicFile& out)
-      : model_(model), text_(text), out_(out), total_(count_requests(text)) {}
+  BatchRun(Model& model, CountedLoop& counted, std::string_view text, AtomicFile& out)
+      : model_(model), counted_(counted), text_(text), out_(out), total_(count_requests(text)) {}
 
   void run() {
     Progress progress;
     // Enough waits that a free place is filled at once; not the whole file, which may be large.
     const auto in_flight = static_cast<std::size_t>(2 * model_.info().max_batch);
     while (read_more(in_flight) || model_.loop().has_work()) {
-      for (OutputEvent& event : model_.loop().step()) take(event);
+      for (OutputEvent& event : counted_.step(model_.loop())) take(event);
       model_.background_check().throw_if_damaged();
       progress.update(static_cast<double>(finished()) / static_cast<double>(total_),
                       fmt::format("{} of {} answers", finished(), total_));
@@ -181,6 +183,7 @@ class BatchRun {
   }
 
   Model& model_;
+  CountedLoop& counted_;
   std::string_view text_;  // what is not read yet
   AtomicFile& out_;
   std::int64_t total_;       // lines with a request
@@ -222,15 +225,19 @@ int batch(BatchOptions& o) {
   std::vector<std::filesystem::path> inputs = model_files(o.model.model);
   inputs.emplace_back(o.in);
   refuse_over_input(o.out, inputs);
+  if (o.loop.stats) refuse_over_input(*o.loop.stats, inputs);
   const std::string text = o.in == "-" ? read_standard_input() : read_file(o.in);
   const OpenOptions checked = o.model.open_options();
   // Before the model, which may take minutes: a place that cannot be written is told at once.
   AtomicFile out(to_standard_output ? std::string(kStandardOutput) : o.out);
-  const auto model = open_model(o.model, checked.build.max_batch);
-  BatchRun run(*model, text, out);
+  CountedLoop counted(o.loop);
+  const auto model =
+      open_model(o.model, checked.build.max_batch, [&](OpenOptions& open) { o.loop.apply(open); });
+  BatchRun run(*model, counted, text, out);
   catch_termination();
   try {
     run.run();
+    counted.close(model->loop());
     model->background_check().wait(throw_if_interrupted);
     out.commit();
   } catch (const std::exception& e) {
@@ -262,6 +269,7 @@ void declare_batch(Command& command) {
       "  {\"id\": 1, \"messages\": [{\"role\": \"user\", \"content\": \"Name three fruits.\"}], "
       "\"max_tokens\": 64}");
   o->model.declare(command);
+  o->loop.declare(command);
   command.option("-i,--in", o->in, "JSONL file; - is standard input", true);
   command.option("-o,--out", o->out, "JSONL file, lines in the same order; - is standard output",
                  true);

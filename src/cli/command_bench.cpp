@@ -254,10 +254,7 @@ int bench(BenchOptions& o) {
   if (!o.model.max_batch && o.batch > kDefaultBatch && !is_engine(o.model.model))
     o.model.max_batch = o.batch;
   const auto model = open_model(o.model, o.batch, [&](OpenOptions& open) {
-    open.random_weights = o.random_weights;
-    if (!o.random_weights || !o.model.quant) return;
-    open.random_format = *o.model.quant;  // made in this format, not converted
-    open.build.quant = "none";
+    make_weights_up(o.random_weights, o.model, open);
   });
   if (o.batch > model->info().max_batch)
     fail(ErrorCode::kUsage, "[usage] --batch {}: {} was built for {}", o.batch, o.model.model,
@@ -276,6 +273,8 @@ int bench(BenchOptions& o) {
 }  // namespace
 
 void declare_bench(Command& command) {
+  Command offline = command.subcommand("offline");
+  declare_bench_offline(offline);
   auto o = std::make_shared<BenchOptions>();
   command.describe(
       "Speed of prompts and of steps: medians, beside what the device can do at most, measured in\n"

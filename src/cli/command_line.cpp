@@ -78,13 +78,20 @@ std::string one_line(std::string text) {
 
 }  // namespace
 
+Command Command::subcommand(const std::string& name) {
+  return Command(*app_.add_subcommand(name), chosen_);
+}
+
 void Command::describe(const std::string& what, const std::string& example) {
   app_.description(what);
   app_.footer("Example:\n  " + example);
 }
 
 void Command::positional(const std::string& name, std::string& to, const std::string& help) {
-  app_.add_option(name, to, help)->required();
+  // The parser would take a subcommand's name for a positional that it still wants.
+  const bool may_be_below = !app_.get_subcommands({}).empty();
+  CLI::Option* option = app_.add_option(name, to, help)->required(!may_be_below);
+  if (may_be_below) wanted_.push_back(option);
 }
 
 void Command::flag(const std::string& names, bool& to, const std::string& help) {
@@ -134,7 +141,12 @@ void Command::choice(const std::string& names, std::string& to, std::vector<std:
 }
 
 void Command::action(Action action) {
-  app_.callback([this, action = std::move(action)] { chosen_ = action; });
+  app_.callback([&app = app_, &chosen = chosen_, wanted = wanted_, action = std::move(action)] {
+    if (!app.get_subcommands().empty()) return;
+    for (const CLI::Option* option : wanted)
+      if (option->count() == 0) throw CLI::RequiredError(option->get_name());
+    chosen = action;
+  });
 }
 
 int run_command_line(int argc, char** argv) {

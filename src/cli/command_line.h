@@ -9,7 +9,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace ingot::cli {
 
@@ -25,6 +26,8 @@ class Command {
  public:
   Command(CLI::App& app, Action& chosen) : app_(app), chosen_(chosen) {}
 
+  // A command below this one, which takes its place. Comes before this one's positionals.
+  Command subcommand(const std::string& name);
   void describe(const std::string& what, const std::string& example);
   void positional(const std::string& name, std::string& to, const std::string& help);
   // `names`: "-p,--prompt".
@@ -48,6 +51,7 @@ class Command {
  private:
   CLI::App& app_;
   Action& chosen_;
+  std::vector<CLI::Option*> wanted_;  // unless a command below is named
 };
 
 // Parses, acts, and returns the exit code. Prints help. Throws Error.

@@ -22,6 +22,7 @@ void declare_render(Command& command);
 void declare_plan(Command& command);
 void declare_inspect(Command& command);
 void declare_bench(Command& command);
+void declare_bench_offline(Command& command);
 void declare_devices(Command& command);
 
 }  // namespace ingot::cli

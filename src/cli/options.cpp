@@ -119,6 +119,13 @@ std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequ
   return model;
 }
 
+void make_weights_up(bool random_weights, const ModelOptions& options, OpenOptions& open) {
+  open.random_weights = random_weights;
+  if (!random_weights || !options.quant) return;
+  open.random_format = *options.quant;  // made in this format, not converted
+  open.build.quant = "none";
+}
+
 void SamplingOptions::declare(Command& c) {
   constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
   const auto of_model = [](const std::string& help, const std::string& otherwise) {

@@ -51,6 +51,9 @@ void check_settings(const ModelOptions& options, const EngineInfo& info, const P
 std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequences = 1,
                                   const std::function<void(OpenOptions&)>& change = {});
 
+// For --random-weights: `open` makes weights up, in the format that --quant names.
+void make_weights_up(bool random_weights, const ModelOptions& options, OpenOptions& open);
+
 // Sampling flags; what is given overrides the model's defaults.
 struct SamplingOptions {
   std::optional<double> temperature, top_p, top_p_decay, top_p_min, min_p, typical_p;

@@ -76,6 +76,17 @@ PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& devic
   const DeviceInfo here = device.info();
   PoolSize size{.cap = options.memory, .fixed = needs.fixed() + kProcessBytes};
   if (size.cap == 0) size.cap = usable_memory(here);
+  size.host_pages =
+      static_cast<std::int64_t>(options.host_memory / std::max<std::uint64_t>(1, needs.page));
+  if (options.host_memory > 0 && size.host_pages < 1)
+    fail(ErrorCode::kDoesNotFit,
+         "[memory.host] {} hold no page of {} tokens, which takes {}; raise --host-memory or leave "
+         "it out",
+         human_bytes(options.host_memory), plan.page_tokens, human_bytes(needs.page));
+  // Where the device's memory is the host's, one cap is over both.
+  const std::uint64_t host =
+      here.target == "cpu" ? needs.page * static_cast<std::uint64_t>(size.host_pages) : 0;
+  size.fixed += host;
   const std::int64_t per_sequence = (info.max_seq + plan.page_tokens - 1) / plan.page_tokens;
   const std::int64_t wanted = per_sequence * std::max<std::int64_t>(1, options.sequences);
   const std::uint64_t left = size.cap > size.fixed ? size.cap - size.fixed : 0;
@@ -83,12 +94,12 @@ PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& devic
       wanted, static_cast<std::int64_t>(left / std::max<std::uint64_t>(1, needs.page)));
   if (size.pages < 1)
     fail(ErrorCode::kDoesNotFit,
-         "[memory] {} needs {} (weights {}, activations {}, workspace {}, process {}) and {} for "
-         "{} tokens of KV cache; the "
-         "cap is {}. Raise --memory, lower --max-batch or --max-seq, or quantise with --quant",
+         "[memory] {} needs {} (weights {}, activations {}, workspace {}, process {}, host pages "
+         "{}) and {} for {} tokens of KV cache; the cap is {}. Raise --memory, lower --max-batch, "
+         "--max-seq or --host-memory, or quantise with --quant",
          info.name, human_bytes(size.fixed), human_bytes(needs.weights),
          human_bytes(needs.activations), human_bytes(needs.workspace), human_bytes(kProcessBytes),
-         human_bytes(needs.page), plan.page_tokens, human_bytes(size.cap));
+         human_bytes(host), human_bytes(needs.page), plan.page_tokens, human_bytes(size.cap));
   return size;
 }
 
@@ -148,6 +159,7 @@ std::uint64_t total_of(const std::vector<MemoryRow>& table) {
 void Model::open_draft(const OpenOptions& options) {
   OpenOptions own = options;
   own.draft.clear();
+  own.host_memory = 0;
   own.build.quant = BuildOptions().quant;
   own.build.max_seq = BuildOptions().max_seq;
   own.random_weights = false;
@@ -158,7 +170,7 @@ void Model::open_draft(const OpenOptions& options) {
 
 void Model::open_executor(const OpenOptions& asked) {
   OpenOptions options = asked;
-  EngineLoop::Options loop;
+  EngineLoop::Options loop{.policy = options.policy};
   if (options.draft == "ngram") {
     loop.draft_tokens = static_cast<std::int32_t>(kDraftTokens);
   } else if (!options.draft.empty()) {
@@ -176,7 +188,7 @@ void Model::open_executor(const OpenOptions& asked) {
   plan_.workspace_bytes = kernels.workspace_bytes;  // of this device; the builder's was of its own
   const PoolSize pool = size_pool(plan_, info_, *device_, options);
   const auto weights = file_->blob("weights");
-  Executor::Options run{.kv_pages = pool.pages, .progress = {}};
+  Executor::Options run{.kv_pages = pool.pages, .host_pages = pool.host_pages, .progress = {}};
   if (options.progress && !weights.empty())
     run.progress = [&](std::uint64_t done) {
       options.progress(static_cast<double>(done) / static_cast<double>(weights.size()),

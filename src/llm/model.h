@@ -110,8 +110,9 @@ std::vector<MemoryRow> memory_table(const Plan& plan, const Device& device, std:
 // Throws Error{kDoesNotFit} with the numbers when not even one page of every layer fits.
 struct PoolSize {
   std::int64_t pages = 0;
-  std::uint64_t cap = 0;    // what the whole may take
-  std::uint64_t fixed = 0;  // everything but the pool
+  std::int64_t host_pages = 0;  // of OpenOptions::host_memory
+  std::uint64_t cap = 0;        // what the whole may take
+  std::uint64_t fixed = 0;      // everything but the pool
 };
 PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& device,
                    const OpenOptions& options);

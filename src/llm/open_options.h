@@ -1,6 +1,7 @@
 #pragma once
 
 #include "builder/build_engine.h"
+#include "ingot/scheduling.h"
 
 #include <cstdint>
 #include <functional>
@@ -22,6 +23,9 @@ struct OpenOptions {
   // Who guesses tokens ahead: "" nobody, "ngram" what was there before, or a smaller model of the
   // same vocabulary. Answers stay the same, their time does not.
   std::string draft;
+  // Bytes of host memory for pages that do not fit the pool. On the CPU they count under the cap.
+  std::uint64_t host_memory = 0;
+  SchedulerPolicy policy = SchedulerPolicy::kMaxUtilization;
   BuildOptions build;
   // MODEL is a config.json, or a folder with one, whose weights are made up in random_format.
   bool random_weights = false;

@@ -117,8 +117,9 @@ BigramModel::BigramModel(Script script, const Tokenizer* tokenizer)
   executor_ = std::make_unique<Executor>(
       compiled_.plan, *device_, std::span<const std::byte>(weights_->data(), weights_->bytes()),
       prepare_kernels(compiled_.plan, *device_, {}),
-      Executor::Options{.kv_pages = script.kv_pages, .progress = {}});
-  loop_ = std::make_unique<EngineLoop>(*executor_, info_, tokenizer);
+      Executor::Options{
+          .kv_pages = script.kv_pages, .host_pages = script.host_pages, .progress = {}});
+  loop_ = std::make_unique<EngineLoop>(*executor_, info_, tokenizer, script.loop);
 }
 
 BigramModel::~BigramModel() = default;

@@ -30,6 +30,8 @@ class BigramModel {
     std::int64_t max_seq = 64;
     std::int64_t max_batch = 2;
     std::int64_t kv_pages = 64;
+    std::int64_t host_pages = 0;
+    EngineLoop::Options loop{};
   };
   BigramModel(Script script, const Tokenizer* tokenizer);
   ~BigramModel();
