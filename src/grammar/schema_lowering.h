@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
