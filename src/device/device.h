@@ -70,7 +70,7 @@ class Device {
   virtual DType kv_dtype(ComputeMode mode) const = 0;
   // Tokens of a KV page.
   virtual std::int64_t page_tokens() const = 0;
-  // Bytes of one page (K and V) of one layer's state.
+  // Bytes of one page (K and V, scales included) of one layer's state.
   virtual std::size_t page_bytes(const StateSpec& spec, std::int64_t tokens) const = 0;
   // The best layout for a weight that these ops read.
   virtual WeightLayout weight_layout(const WeightFormat& format, const Shape& shape,

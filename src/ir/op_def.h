@@ -19,8 +19,11 @@ struct RefTensor {
 };
 
 // A KV state for references: one flat array a slot, slot = page * page_tokens + offset in the page.
+// It holds what reading gives back: of an 8-bit state the rounded values, code times scale.
 struct RefState {
   std::int64_t page_tokens = 0;
+  std::int64_t head_dim = 0;
+  DType dtype = DType::kF32;
   std::vector<float> k;  // [slots, kv_heads * head_dim]
   std::vector<float> v;  // [slots, kv_heads * head_dim]
 };

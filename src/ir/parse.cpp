@@ -453,6 +453,8 @@ class Parser {
     const std::string_view name = in_.word("a dtype");
     const auto dtype = dtype_from_name(name);
     if (!dtype) in_.bad_at(position, "unknown dtype '{}'", name);
+    if (!is_state_dtype(*dtype))
+      in_.bad_at(position, "a state of {}, wanted f32, f16, bf16, i8 or e4m3", name);
     spec.dtype = *dtype;
     in_.expect(',');
     field("window");

@@ -42,6 +42,21 @@ std::size_t ValueType::bytes_at(const DimValues& v) const {
   return bytes;
 }
 
+bool is_state_dtype(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 ||
+         state_scale_bytes(dtype) > 0;
+}
+
+std::size_t state_scale_bytes(DType dtype) {
+  return dtype == DType::kI8 || dtype == DType::kE4M3 ? sizeof(float) : 0;
+}
+
+std::size_t state_token_bytes(const StateSpec& spec) {
+  const auto head = static_cast<std::size_t>(spec.head_dim) * dtype_bytes(spec.dtype) +
+                    state_scale_bytes(spec.dtype);
+  return 2 * static_cast<std::size_t>(spec.kv_heads) * head;
+}
+
 std::string to_string(const ValueType& type) {
   if (type.state.kv_heads > 0)
     return fmt::format("kv(heads={}, dim={}, dtype={}, window={})", type.state.kv_heads,

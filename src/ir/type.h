@@ -51,7 +51,8 @@ struct Dim {
 std::string to_string(const Dim& dim);  // "T", "64", "2T", "S+1"
 
 // What a layer keeps between steps. Pages: [page][page_tokens tokens of K and V], in a layout that
-// the device owns.
+// the device owns. In 8 bit the K and the V of a token and kv head have an f32 scale each
+// (ops/reference/kv_row.h says what it means).
 struct StateSpec {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
@@ -59,6 +60,13 @@ struct StateSpec {
   std::int64_t window = 0;  // tokens seen, the current one included; 0 is all
   friend bool operator==(const StateSpec&, const StateSpec&) = default;
 };
+
+// Whether a state may be kept in this type: f32, f16, bf16, i8, e4m3.
+bool is_state_dtype(DType dtype);
+// Bytes of scale beside the K, or the V, of a token and kv head: 4 in 8 bit, else 0.
+std::size_t state_scale_bytes(DType dtype);
+// Bytes of one token, K and V of all heads with their scales, in a layout without gaps.
+std::size_t state_token_bytes(const StateSpec& spec);
 
 // The type of a value: element type, dimensions and, for weights, how the numbers are stored.
 struct ValueType {

@@ -56,6 +56,8 @@ class Verifier {
       if (v.kind == ValueKind::kState && (v.type.state.kv_heads < 1 || v.type.state.head_dim < 1))
         bad("state '{}' keeps {} heads of {}", v.name, v.type.state.kv_heads,
             v.type.state.head_dim);
+      if (v.kind == ValueKind::kState && !is_state_dtype(v.type.state.dtype))
+        bad("state '{}' keeps {}", v.name, dtype_name(v.type.state.dtype));
       if (v.kind != ValueKind::kActivation) {
         defined_[index(v)] = true;
         if (v.producer != kNone) bad("'{}' is made by a node but is no activation", v.name);

@@ -109,6 +109,7 @@ struct Sample {
   AttentionAttrs attrs;
   std::vector<std::int32_t> queries;  // of each sequence
   std::vector<std::int32_t> context;
+  DType dtype = DType::kBF16;  // of the state
 };
 
 // Pages are drawn at random: shuffled, and shared by sequences here and there.
@@ -136,7 +137,7 @@ OpCase sample_case(const Sample& s) {
                                      start),
                        sample::given({Symbol::kSequences}, s.context),
                        sample::indices({Symbol::kSequences, Symbol::kPages}, pages),
-                       sample::state(attrs.kv_heads, attrs.head_dim, attrs.window)},
+                       sample::state(attrs.kv_heads, attrs.head_dim, attrs.window, s.dtype)},
           .state_pages = pages};
 }
 
@@ -169,6 +170,18 @@ std::vector<OpCase> cases() {
            {"window_one", attrs(2, 2, 64, 1), {1, 4}, {33, 20}},
            {"softcap", attrs(4, 2, 64, 0, 0.5), {1, 12}, {45, 29}},
            {"softcap_window", attrs(4, 2, 64, 17, 1.0), {1, 40}, {45, 41}},
+           {"first_token_int8", attrs(9, 3, 64), {1}, {1}, DType::kI8},
+           {"decode_int8", attrs(9, 3, 64), {1}, {131}, DType::kI8},
+           {"mixed_int8", attrs(4, 2, 64), {1, 33, 1, 5, 40}, {50, 33, 7, 37, 41}, DType::kI8},
+           {"many_groups_int8", attrs(8, 1, 128), {1, 2}, {65, 30}, DType::kI8},
+           {"dim_80_int8", attrs(2, 2, 80), {1, 6}, {20, 22}, DType::kI8},
+           {"window_int8", attrs(4, 2, 64, 9), {50, 1}, {60, 70}, DType::kI8},
+           {"softcap_int8", attrs(4, 2, 64, 0, 0.5), {1, 12}, {45, 29}, DType::kI8},
+           {"decode_fp8", attrs(9, 3, 64), {1}, {131}, DType::kE4M3},
+           {"mixed_fp8", attrs(4, 2, 64), {1, 33, 1, 5, 40}, {50, 33, 7, 37, 41}, DType::kE4M3},
+           {"many_groups_fp8", attrs(8, 1, 128), {1, 2}, {65, 30}, DType::kE4M3},
+           {"dim_80_fp8", attrs(2, 2, 80), {1, 6}, {20, 22}, DType::kE4M3},
+           {"softcap_window_fp8", attrs(4, 2, 64, 17, 1.0), {1, 40}, {45, 41}, DType::kE4M3},
        })
     result.push_back(sample_case(s));
   return result;

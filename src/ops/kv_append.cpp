@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "ops/attrs.h"
 #include "ops/reference/compose.h"
+#include "ops/reference/kv_row.h"
 #include "ops/reference/sample.h"
 #include "ops/reference/shape_rules.h"
 
@@ -36,22 +37,36 @@ void reference(const RefCall& call) {
     const std::int64_t from = static_cast<std::int64_t>(t) * width;
     std::copy_n(k.f.begin() + from, width, state.k.begin() + first);
     std::copy_n(v.f.begin() + from, width, state.v.begin() + first);
+    if (state_scale_bytes(state.dtype) == 0) continue;
+    const auto dim = static_cast<std::size_t>(state.head_dim);
+    for (std::int64_t at = first; at < first + width; at += state.head_dim) {
+      round_kv_row(state.dtype, {state.k.data() + at, dim});
+      round_kv_row(state.dtype, {state.v.data() + at, dim});
+    }
   }
 }
 
 std::vector<OpCase> cases() {
   std::vector<OpCase> result;
-  for (const auto& [name, tokens, heads, dim, pages] : {std::tuple("one", 1, 3, 64, 2),
-                                                        {"one_head", 5, 1, 16, 1},
-                                                        {"many", 60, 2, 128, 5},
-                                                        {"dim_80", 19, 2, 80, 3}})
+  constexpr DType kOwn = DType::kBF16;
+  for (const auto& [name, tokens, heads, dim, pages, dtype] :
+       {std::tuple("one", 1, 3, 64, 2, kOwn),
+        {"one_head", 5, 1, 16, 1, kOwn},
+        {"many", 60, 2, 128, 5, kOwn},
+        {"dim_80", 19, 2, 80, 3, kOwn},
+        {"one_int8", 1, 3, 64, 2, DType::kI8},
+        {"many_int8", 60, 2, 128, 5, DType::kI8},
+        {"dim_80_int8", 19, 2, 80, 3, DType::kI8},
+        {"one_fp8", 1, 3, 64, 2, DType::kE4M3},
+        {"many_fp8", 60, 2, 128, 5, DType::kE4M3},
+        {"dim_80_fp8", 19, 2, 80, 3, DType::kE4M3}})
     result.push_back(
         {.name = name,
          .dims = sample::dims({.tokens = tokens}),
          .attrs = {},
          .operands = {sample::activation(heads * dim), sample::activation(heads * dim),
                       sample::given({Symbol::kTokens}, sample::distinct_slots(tokens, pages * 16)),
-                      sample::state(heads, dim)},
+                      sample::state(heads, dim, 0, dtype)},
          .state_pages = pages});
   return result;
 }

@@ -56,6 +56,7 @@ struct Sample {
   std::int64_t tokens;
   RopeKvAppendAttrs attrs;
   std::int64_t pages = 2, tables = 1;
+  DType dtype = DType::kBF16;
 };
 
 std::vector<OpCase> cases() {
@@ -65,6 +66,15 @@ std::vector<OpCase> cases() {
            {"many", 45, {4, 2, {.head_dim = 128, .rotary_dim = 128}}, 4},
            {"interleaved", 7, {3, 1, {.head_dim = 64, .rotary_dim = 64, .interleaved = true}}},
            {"no_groups", 3, {2, 2, {.head_dim = 80, .rotary_dim = 32, .scale = 1.1}}, 1, 2},
+           {"int8", 45, {4, 2, {.head_dim = 128, .rotary_dim = 128}}, 4, 1, DType::kI8},
+           {"int8_part", 3, {2, 2, {.head_dim = 80, .rotary_dim = 32}}, 1, 2, DType::kI8},
+           {"fp8", 45, {9, 3, {.head_dim = 64, .rotary_dim = 64}}, 4, 1, DType::kE4M3},
+           {"fp8_interleaved",
+            7,
+            {3, 1, {.head_dim = 64, .rotary_dim = 64, .interleaved = true}},
+            2,
+            1,
+            DType::kE4M3},
        }) {
     const RopeAttrs& rope = s.attrs.rope;
     result.push_back(
@@ -77,7 +87,7 @@ std::vector<OpCase> cases() {
                       sample::indices({Symbol::kTokens}, s.tables),
                       sample::given({Symbol::kTokens},
                                     sample::distinct_slots(s.tokens, s.pages * 16)),
-                      sample::state(s.attrs.kv_heads, rope.head_dim)},
+                      sample::state(s.attrs.kv_heads, rope.head_dim, 0, s.dtype)},
          .state_pages = s.pages});
   }
   return result;

@@ -56,6 +56,19 @@ output %y, %h
   expect_round_trip(g);
 }
 
+TEST(GraphText, StatesOfEveryTypeRoundTrip) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kE4M3}) {
+    Graph g = sg::empty("states");
+    const ValueId x = g.add_input("x", sg::rows(8));
+    const ValueId slots = g.add_input("slots", sg::ints({Symbol::kTokens}));
+    const ValueId state = g.add_state("kv.0", {.kv_heads = 2, .head_dim = 4, .dtype = dtype});
+    g.add_node(op("kv_append"), {}, {x, x, slots, state});
+    g.outputs = {x};
+    EXPECT_THAT(print(g), HasSubstr(fmt::format("dtype={},", dtype_name(dtype))));
+    expect_round_trip(g);
+  }
+}
+
 TEST(GraphText, CommentsAndBlankLines) {
   const Graph g = parse_graph(
       "# made by hand\n\n  graph g (T<=4, S<=1,R<=1, P<=1)  # bounds\n\n"
@@ -201,6 +214,8 @@ TEST(GraphText, ErrorsNameLineColumnAndThing) {
       {"state $s : kv(heads=0, dim=1, dtype=bf16, window=0)", "heads is 0"},
       {"state $s : kv(dim=1)", "wanted 'heads'"},
       {"state $s : mamba()", "wanted kv(...)"},
+      {"state $s : kv(heads=1, dim=1, dtype=i32, window=0)",
+       "a state of i32, wanted f32, f16, bf16, i8 or e4m3"},
       {"%y = conv %x", "line 2, column 6: unknown op 'conv'"},
       {"%y = add %x, %x : f32[T,4]", "line 2, column 10: 'x' is not defined"},
       {"input %x : f32[T,4]\n%y = add @x, %x : f32[T,4]", "'x' is written %x"},

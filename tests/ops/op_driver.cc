@@ -47,6 +47,10 @@ OpTolerance op_tolerance(std::string_view op, ComputeMode mode, DType dtype,
     if (rounding == ActivationRounding::kBf16)
       return {.relative = 3.91e-3, .max = 6 * 3.91e-3, .rms = 3.91e-3};
     if (native) return {.relative = unit, .max = 6 * unit, .rms = unit};
+    // Steps of 2^-15 of the largest query value of a head, and of the largest probability of a
+    // block.
+    if (rounding == ActivationRounding::kInt16)
+      return {.relative = 1e-4, .max = 1e-3, .rms = 2e-4};
     return {.relative = 1e-5, .max = 2e-5, .rms = 3e-6};
   }
   // Element by element, or normalised by a sum. Angles of f32 positions are good to 1e-7 of 2 pi
@@ -95,11 +99,17 @@ std::string_view mode_name(ComputeMode mode) {
 }
 
 // The state after the call, seen by an attention that reads every page whole.
-void check_state(OpRun& run, OpOutcome& outcome) {
+void check_state(OpRun& run, const OpDef& op, OpOutcome& outcome) {
   const std::vector<float> got = run.read_state_on_device();
-  const Comparison c =
-      compare(got, run.read_state_by_reference(),
-              op_tolerance("attention", run.mode(), run.activation_dtype(), run.state_rounding()));
+  OpTolerance tolerance =
+      op_tolerance("attention", run.mode(), run.activation_dtype(), run.state_rounding());
+  // A rotated value a little off may lie on the other side of a rounding to 8 bit: some values are
+  // a step off, which is up to a 14th of them in e4m3.
+  if (op.name == "rope_kv_append" && state_scale_bytes(run.state_dtype()) > 0) {
+    tolerance.max = std::max(tolerance.max, 0.02);
+    tolerance.rms = std::max(tolerance.rms, 5e-4);
+  }
+  const Comparison c = compare(got, run.read_state_by_reference(), tolerance);
   outcome.max_error = std::max(outcome.max_error, c.max_error);
   outcome.rms_error = std::max(outcome.rms_error, c.rms_error);
   if (c.good) return;
@@ -128,7 +138,7 @@ void check_results(OpRun& run, const OpDef& op, OpOutcome& outcome) {
     outcome.status = OpStatus::kFailed;
     outcome.detail = "wrote outside its results";
   }
-  if (outcome.status == OpStatus::kPassed && op.writes_state) check_state(run, outcome);
+  if (outcome.status == OpStatus::kPassed && op.writes_state) check_state(run, op, outcome);
   if (outcome.status != OpStatus::kPassed) return;
   run.run_on_device();
   if (run.result_bytes() != first) {

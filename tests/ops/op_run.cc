@@ -56,6 +56,13 @@ void round_all(std::vector<float>& values, DType dtype) {
   for (float& x : values) x = round_to(x, dtype);
 }
 
+// As memory keeps it; 8-bit states are rounded where they are written, by kv_append's reference.
+void round_state(RefState& state) {
+  if (state_scale_bytes(state.dtype) > 0) return;
+  round_all(state.k, state.dtype);
+  round_all(state.v, state.dtype);
+}
+
 DimValues larger(const DimValues& dims) {
   DimValues result = dims;
   for (std::size_t i = 1; i < result.values.size(); ++i) result.values[i] = dims.values[i] * 2 + 1;
@@ -213,10 +220,13 @@ ActivationRounding OpRun::activation_rounding() const {
   return bf16 ? ActivationRounding::kBf16 : ActivationRounding::kNone;
 }
 
-// The native cache is bf16.
+// The native cache is bf16. Beside int8 a device may keep queries and probabilities in 16-bit fixed
+// point.
 ActivationRounding OpRun::attention_rounding(const Kernel& kernel) const {
-  const bool bf16 = spec_.mode == ComputeMode::kNative && kernel.name().ends_with("_bf16");
-  return bf16 ? ActivationRounding::kBf16 : ActivationRounding::kNone;
+  if (spec_.mode != ComputeMode::kNative) return ActivationRounding::kNone;
+  for (const Operand& o : operands_)
+    if (o.is_state() && o.type.state.dtype == DType::kI8) return ActivationRounding::kInt16;
+  return kernel.name().ends_with("_bf16") ? ActivationRounding::kBf16 : ActivationRounding::kNone;
 }
 
 std::string OpRun::kernel_name() const {
@@ -328,7 +338,7 @@ void OpRun::fill_state(Operand& operand) {
   const DType dtype = activation_dtype();
   std::normal_distribution<float> normal;
   for (auto* values : {&operand.state.k, &operand.state.v})
-    for (float& x : *values) x = round_to(round_to(normal(random_), dtype), spec.dtype);
+    for (float& x : *values) x = round_to(normal(random_), dtype);
   operand.buffers.push_back(device_.allocate(
       device_.page_bytes(spec, page_tokens_) * static_cast<std::size_t>(operand.pages), "state"));
 
@@ -339,6 +349,9 @@ void OpRun::fill_state(Operand& operand) {
   RefTensor k = make_ref({dims[Symbol::kTokens], width}), v = k;
   k.f = operand.state.k;
   v.f = operand.state.v;
+  call_reference("kv_append", {}, {&k, &v, &slots, nullptr}, {},
+                 {nullptr, nullptr, nullptr, &operand.state});
+  round_state(operand.state);
   const ValueType rows = tensor_type(dtype, {Symbol::kTokens, width});
   const Attrs none;
   const auto kernel =
@@ -363,10 +376,7 @@ void OpRun::run_reference() {
   op_.reference({.attrs = attrs_, .operands = operands, .states = states, .results = results});
   for (std::size_t i = 0; i < results.size(); ++i) results_[i].wanted = std::move(results[i]);
   for (Operand& o : operands_)
-    if (o.is_state()) {
-      round_all(o.state.k, o.type.state.dtype);
-      round_all(o.state.v, o.type.state.dtype);
-    }
+    if (o.is_state()) round_state(o.state);
 }
 
 bool OpRun::can_share(int operand, int result) const {
@@ -443,6 +453,10 @@ OpRun::Operand* OpRun::state_operand() {
     if (o.is_state()) return &o;
   check(false, "the op has no state");
   return nullptr;
+}
+
+DType OpRun::state_dtype() {
+  return state_operand()->type.state.dtype;
 }
 
 // The operands of an attention whose sequence s is page s.

@@ -14,7 +14,7 @@
 namespace ingot {
 
 // What a native kernel may do to the activations that it multiplies with a matrix or the KV cache.
-enum class ActivationRounding { kNone, kBf16, kInt8 };
+enum class ActivationRounding { kNone, kInt16, kBf16, kInt8 };
 
 struct OpRunSpec {
   const OpCase* sample = nullptr;
@@ -65,6 +65,7 @@ class OpRun {
   std::vector<float> read_state_on_device();
   std::vector<float> read_state_by_reference();
   ActivationRounding state_rounding() const { return state_rounding_; }  // of the reading on device
+  DType state_dtype();
 
   double median_seconds();
   double bytes_touched() const;

@@ -4,6 +4,7 @@
 #include "ops/attrs.h"
 #include "ops/reference/compose.h"
 #include "ops/reference/evaluate.h"
+#include "ops/reference/kv_row.h"
 #include "ops/reference/sample.h"
 
 #include <gtest/gtest.h>
@@ -185,6 +186,84 @@ TEST(Ops, IndicesAreChecked) {
     EXPECT_THROW(call_reference("kv_append", {}, {&row, &row, &slots, nullptr}, {},
                                 {nullptr, nullptr, nullptr, &state}),
                  Error);
+  }
+}
+
+// Codes and scales by hand; ties go to even.
+TEST(Ops, RowsOfAnInt8StateAreRoundedToTheNearest) {
+  const float row[] = {254, -254, 1, 3, 5, -1, 0.98f, 0, 127.3f};
+  std::uint8_t codes[std::size(row)];
+  EXPECT_EQ(encode_kv_row(DType::kI8, row, codes), 2.0f);
+  const int wanted[] = {127, -127, 0, 2, 2, 0, 0, 0, 64};
+  for (std::size_t i = 0; i < std::size(row); ++i)
+    EXPECT_EQ(static_cast<std::int8_t>(codes[i]), wanted[i]) << i;
+  float back[std::size(row)];
+  decode_kv_row(DType::kI8, codes, 2.0f, back);
+  EXPECT_EQ(back[0], 254.0f);
+  EXPECT_EQ(back[8], 128.0f);
+}
+
+TEST(Ops, RowsOfAnE4m3StateAreRoundedToTheNearest) {
+  // Largest 112: scale 1/4, so codes are of four times the value.
+  const float row[] = {112, -0.25f, 0.2625f, 4.25f, -4.75f, 0.0036f, 0.0037f, -0.001f, 0};
+  std::uint8_t codes[std::size(row)];
+  EXPECT_EQ(encode_kv_row(DType::kE4M3, row, codes), 0.25f);
+  const float wanted[] = {112, -0.25f, 0.25f, 4, -5, 0, 0.00390625f, 0, 0};
+  float back[std::size(row)];
+  decode_kv_row(DType::kE4M3, codes, 0.25f, back);
+  for (std::size_t i = 0; i < std::size(row); ++i) EXPECT_EQ(back[i], wanted[i]) << i;
+}
+
+TEST(Ops, RowsOf8BitStatesStayWithinTheirStep) {
+  for (const float size : {1e-25f, 0.03f, 1.0f, 700.0f, 1e30f}) {
+    RefTensor row = normals({96}, 50);
+    for (float& x : row.f) x *= size;
+    float largest = 0;
+    for (const float x : row.f) largest = std::max(largest, std::fabs(x));
+    std::vector<float> int8 = row.f, fp8 = row.f;
+    round_kv_row(DType::kI8, int8);
+    round_kv_row(DType::kE4M3, fp8);
+    for (std::size_t i = 0; i < row.f.size(); ++i) {
+      const double x = row.f[i];
+      EXPECT_LE(std::fabs(int8[i] - x), largest / 127 * 0.50001) << i;
+      EXPECT_LE(std::fabs(fp8[i] - x), std::max(std::fabs(x) / 16, largest / 28672.0) * 1.00001) << i;
+    }
+  }
+}
+
+TEST(Ops, RowsOf8BitStatesWithoutARangeOfTheirOwn) {
+  for (const DType dtype : {DType::kI8, DType::kE4M3}) {
+    std::vector<float> zeros = {0, -0.0f, 1e-31f};
+    round_kv_row(dtype, zeros);
+    EXPECT_EQ(zeros, (std::vector<float>{0, 0, 0}));
+    for (const float odd : {INFINITY, -INFINITY, NAN}) {
+      std::vector<float> row = {1, odd, 2};
+      round_kv_row(dtype, row);
+      for (const float x : row) EXPECT_TRUE(std::isnan(x)) << odd;
+    }
+  }
+}
+
+// K and V of each head have scales of their own: one head's size does not touch another's digits.
+TEST(Ops, StatesOf8BitScaleEachHeadAlone) {
+  for (const DType dtype : {DType::kI8, DType::kE4M3}) {
+    RefTensor k = normals({3, 16}, 60), v = normals({3, 16}, 61);
+    for (std::int64_t t = 0; t < 3; ++t)
+      for (std::int64_t i = 0; i < 8; ++i) k.f[t * 16 + i] *= 1e4f, v.f[t * 16 + 8 + i] *= 1e-4f;
+    const RefTensor slots = integers({4, 0, 9});
+    RefState state = make_ref_state({.kv_heads = 2, .head_dim = 8, .dtype = dtype}, 1, 16);
+    call_reference("kv_append", {}, {&k, &v, &slots, nullptr}, {},
+                   {nullptr, nullptr, nullptr, &state});
+    for (std::int64_t t = 0; t < 3; ++t)
+      for (std::int64_t h = 0; h < 2; ++h)
+        for (const auto& [from, kept] : {std::pair(&k.f, &state.k), {&v.f, &state.v}}) {
+          const auto first = from->begin() + t * 16 + h * 8;
+          std::vector<float> wanted(first, first + 8);
+          round_kv_row(dtype, wanted);
+          const auto at = kept->begin() + slots.i[t] * 16 + h * 8;
+          EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), at));
+          EXPECT_NE(wanted, std::vector<float>(first, first + 8));
+        }
   }
 }
 

@@ -5,6 +5,7 @@
 #include "ops/ops.h"
 #include "ops/reference/compose.h"
 #include "ops/reference/evaluate.h"
+#include "ops/reference/kv_row.h"
 
 #include "tests/ops/op_run.h"
 #include <algorithm>
@@ -14,17 +15,40 @@ namespace ingot {
 
 namespace {
 
+// K or V of a page in 8 bit: codes [tokens][heads][dim], then scales [tokens][heads], both ways.
+void move_rows(const StateSpec& spec, std::byte* memory, std::span<float> values, bool to_memory) {
+  const auto dim = static_cast<std::size_t>(spec.head_dim);
+  const std::size_t rows = values.size() / dim;
+  auto* codes = reinterpret_cast<std::uint8_t*>(memory);
+  std::byte* scales = memory + values.size();
+  for (std::size_t r = 0; r < rows; ++r) {
+    float scale = 0;
+    const std::span row = values.subspan(r * dim, dim);
+    if (to_memory) {
+      scale = encode_kv_row(spec.dtype, row, {codes + r * dim, dim});
+      std::memcpy(scales + r * sizeof scale, &scale, sizeof scale);
+    } else {
+      std::memcpy(&scale, scales + r * sizeof scale, sizeof scale);
+      decode_kv_row(spec.dtype, {codes + r * dim, dim}, scale, row);
+    }
+  }
+}
+
 // The layout of a page, both ways.
 void move_state(const StateSpec& spec, std::byte* memory, RefState& state, bool to_memory) {
   const std::size_t block =
       static_cast<std::size_t>(state.page_tokens * spec.kv_heads * spec.head_dim);
-  const std::size_t block_bytes = block * dtype_bytes(spec.dtype);
+  const bool scaled = state_scale_bytes(spec.dtype) > 0;
+  const std::size_t block_bytes =
+      static_cast<std::size_t>(state.page_tokens) * state_token_bytes(spec) / 2;
   for (std::size_t page = 0; page < state.k.size() / block; ++page)
     for (const bool is_v : {false, true}) {
       std::vector<float>& values = is_v ? state.v : state.k;
       const auto first = values.begin() + static_cast<std::ptrdiff_t>(page * block);
       std::byte* at = memory + (2 * page + (is_v ? 1 : 0)) * block_bytes;
-      if (to_memory) {
+      if (scaled) {
+        move_rows(spec, at, {values.data() + page * block, block}, to_memory);
+      } else if (to_memory) {
         RefTensor part;
         part.f.assign(first, first + static_cast<std::ptrdiff_t>(block));
         const std::vector<std::byte> bytes = encode(part, spec.dtype);
@@ -144,7 +168,7 @@ class ReferenceDevice final : public Device {
   KernelOrReason find_kernel(const OpCall& call, CodeStore&) const override {
     for (const auto& types : {call.operands, call.results})
       for (const ValueType& type : types)
-        if (!has_encoding(type.dtype) || (type.state != StateSpec{} && !is_float(type.dtype)))
+        if (type.state == StateSpec{} && !has_encoding(type.dtype))
           return fmt::format("{} of {}", call.op, to_string(type));
     return std::make_unique<ReferenceKernel>(call);
   }

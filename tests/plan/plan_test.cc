@@ -188,7 +188,8 @@ TEST_F(PlanTest, RefusesStepsThatHarmEachOther) {
 TEST_F(PlanTest, RefusesOperandsThatAreNotWhatTheirTablesSay) {
   const auto state = [](Json& p) -> Json& { return step(p, "attention")["operands"][4]; };
   EXPECT_NE(refusal([&](Json& p) { state(p)["type"]["dtype"] = "f32"; }), "");
-  EXPECT_NE(refusal([&](Json& p) { p["states"][0]["spec"]["dtype"] = "i32"; }), "");
+  for (const char* dtype : {"i32", "bool", "u8", "e5m2", "i64"})
+    EXPECT_NE(refusal([&](Json& p) { p["states"][0]["spec"]["dtype"] = dtype; }), "") << dtype;
   EXPECT_NE(refusal([&](Json& p) { step(p, "linear")["operands"][1]["type"]["dtype"] = "i8"; }),
             "");
   EXPECT_NE(refusal([&](Json& p) { step(p, "linear")["operands"][1]["type"]["format"] = "q8_0"; }),

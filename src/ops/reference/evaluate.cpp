@@ -104,6 +104,8 @@ std::vector<RefTensor> evaluate(const Graph& graph, const Evaluation& step) {
 RefState make_ref_state(const StateSpec& spec, std::int64_t pages, std::int64_t page_tokens) {
   RefState state;
   state.page_tokens = page_tokens;
+  state.head_dim = spec.head_dim;
+  state.dtype = spec.dtype;
   const auto count = static_cast<std::size_t>(pages * page_tokens * spec.kv_heads * spec.head_dim);
   state.k.assign(count, 0.0f);
   state.v.assign(count, 0.0f);

@@ -62,11 +62,11 @@ OperandCase given(std::vector<Dim> dims, std::vector<std::int32_t> values) {
   return result;
 }
 
-OperandCase state(std::int64_t kv_heads, std::int64_t head_dim, std::int64_t window) {
+OperandCase state(std::int64_t kv_heads, std::int64_t head_dim, std::int64_t window, DType dtype) {
   OperandCase result;
-  result.type.dtype = DType::kBF16;
+  result.type.dtype = dtype;
   result.type.state = {
-      .kv_heads = kv_heads, .head_dim = head_dim, .dtype = DType::kBF16, .window = window};
+      .kv_heads = kv_heads, .head_dim = head_dim, .dtype = dtype, .window = window};
   return result;
 }
 

@@ -76,6 +76,8 @@ const ValueType& Operands::plain(std::size_t i, std::size_t rank) const {
 
 const StateSpec& Operands::state(std::size_t i) const {
   want(types_[i].state.kv_heads > 0, "operand {} is {}, wanted a state", i, to_string(types_[i]));
+  want(is_state_dtype(types_[i].state.dtype), "operand {} is {}, wanted f32, f16, bf16, i8 or e4m3",
+       i, to_string(types_[i]));
   return types_[i].state;
 }
 

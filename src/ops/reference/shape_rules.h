@@ -30,6 +30,7 @@ class Operands {
   void plain(std::size_t i, const std::vector<Dim>& dims) const;
   // Plain f32 of this rank, dimensions being numbers.
   const ValueType& plain(std::size_t i, std::size_t rank) const;
+  // A KV state of a type that states may have.
   const StateSpec& state(std::size_t i) const;
 
   const ValueType& operator[](std::size_t i) const { return types_[i]; }
