@@ -88,6 +88,31 @@ EngineInfo describe_model(const Checkpoint& c, const BuildOptions& options,
   return info;
 }
 
+struct KvCacheName {
+  std::string_view name;
+  DType dtype;
+};
+constexpr KvCacheName kKvCaches[] = {
+    {"bf16", DType::kBF16}, {"int8", DType::kI8}, {"fp8", DType::kE4M3}};
+
+// The type of the cache, which the device can keep.
+DType kv_dtype(const Checkpoint& c, const Device& device, const BuildOptions& options) {
+  if (options.kv_cache == "auto") return device.kv_dtype(options.mode);
+  const auto* it = std::find_if(std::begin(kKvCaches), std::end(kKvCaches),
+                                [&](const KvCacheName& k) { return k.name == options.kv_cache; });
+  if (it == std::end(kKvCaches))
+    fail(ErrorCode::kUsage, "[build.kv_cache] {}; wanted auto, bf16, int8 or fp8",
+         options.kv_cache);
+  try {
+    device.page_bytes(
+        {.kv_heads = c.config.kv_heads, .head_dim = c.config.head_dim, .dtype = it->dtype},
+        device.page_tokens());
+  } catch (const Error& e) {
+    fail(ErrorCode::kUsage, "[build.kv_cache] {}: {}", options.kv_cache, e.message());
+  }
+  return it->dtype;
+}
+
 void report(const BuildOptions& options, double part, const std::string& what) {
   if (options.progress) options.progress(part, what);
 }
@@ -112,23 +137,7 @@ BuiltModel compile_checkpoint(const Checkpoint& c, const Device& device,
   types.emplace("rope.inv_freq", table_type(tables));
 
   nn::BuilderOptions build{.activation = device.activation_dtype(options.mode),
-                           .kv = device.kv_dtype(options.mode)};
-  if (options.kv_cache != "auto") {
-    const auto dtype = dtype_from_name(options.kv_cache == "fp8"    ? "e4m3"
-                                       : options.kv_cache == "int8" ? "i8"
-                                                                    : options.kv_cache);
-    if (!dtype)
-      fail(ErrorCode::kUsage, "[build.kv_cache] {}; wanted auto, bf16, int8 or fp8",
-           options.kv_cache);
-    build.kv = *dtype;
-    try {
-      device.page_bytes(
-          {.kv_heads = c.config.kv_heads, .head_dim = c.config.head_dim, .dtype = *dtype},
-          device.page_tokens());
-    } catch (const Error& e) {
-      fail(ErrorCode::kUsage, "[build.kv_cache] {}: {}", options.kv_cache, e.message());
-    }
-  }
+                           .kv = kv_dtype(c, device, options)};
   build.max[Symbol::kTokens] = std::max(options.max_tokens, options.max_batch);
   build.max[Symbol::kSequences] = options.max_batch;
   build.max[Symbol::kRows] = std::max<std::int64_t>(options.max_batch, 16);
@@ -138,6 +147,14 @@ BuiltModel compile_checkpoint(const Checkpoint& c, const Device& device,
   model.compiled =
       compile(std::move(graph), device, {.mode = options.mode, .skip_passes = options.skip_passes});
   return model;
+}
+
+std::string kv_cache_name(const Plan& plan) {
+  if (plan.states.empty()) return "none";
+  const DType dtype = plan.states[0].spec.dtype;
+  for (const KvCacheName& k : kKvCaches)
+    if (k.dtype == dtype) return std::string(k.name);
+  return std::string(dtype_name(dtype));
 }
 
 std::string kept_formats(const Plan& plan, const std::string& quant) {

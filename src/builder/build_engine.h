@@ -16,7 +16,7 @@ namespace ingot {
 struct BuildOptions {
   ComputeMode mode = ComputeMode::kNative;
   std::string quant = "none";     // a quant/ format for float weights, or "none"
-  std::string kv_cache = "auto";  // dtype of the KV cache, or "auto"
+  std::string kv_cache = "auto";  // bf16, int8 or fp8 (e4m3), or "auto": the device's own
   std::int64_t max_batch = 8;     // sequences of a step
   std::int64_t max_seq = 0;       // 0: the model's own, at most 8,192
   std::int64_t max_tokens = 512;  // tokens of a step
@@ -35,6 +35,10 @@ struct BuiltModel {
 // Config and slot types to graph to plan. Reads no weights.
 BuiltModel compile_checkpoint(const Checkpoint& checkpoint, const Device& device,
                               const BuildOptions& options);
+
+// What the plan's KV cache is kept in, as BuildOptions::kv_cache names it, or f32 or f16; "none"
+// without a cache.
+std::string kv_cache_name(const Plan& plan);
 
 // One line about the matrices that keep the checkpoint's own block format whatever
 // BuildOptions::quant says; "" where it was followed throughout.

@@ -60,10 +60,10 @@ std::string summary(const ModelContents& c) {
   std::string text = fmt::format(
       "{}\n  family       {} ({})\n  parameters   {}\n  layers       {}\n  vocabulary   {}\n"
       "  target       {}, {}\n  profile      {} sequences of up to {} tokens, {} tokens a step\n"
-      "  weights      {}\n",
+      "  KV cache     {}\n  weights      {}\n",
       i.name, i.family, i.architecture, i.parameters, i.layers, i.vocab, c.plan.target,
       c.plan.mode == ComputeMode::kF32 ? "f32" : "native", i.max_batch, i.max_seq,
-      c.plan.max[Symbol::kTokens], human_bytes(c.plan.weight_bytes()));
+      c.plan.max[Symbol::kTokens], kv_cache_name(c.plan), human_bytes(c.plan.weight_bytes()));
   for (const auto& [format, values] : i.weight_formats)
     text += fmt::format("    {:10} {} values\n", format, values);
   return text + fmt::format("  steps        {} kernels, {} of them the head\n", c.plan.steps.size(),
@@ -113,6 +113,7 @@ OrderedJson whole_json(const InspectOptions& o, const ModelContents& c) {
   json["info"] = OrderedJson::parse(dump_json(to_json(c.info)));
   json["target"] = c.plan.target;
   json["compute"] = c.plan.mode == ComputeMode::kF32 ? "f32" : "native";
+  json["kv_cache"] = kv_cache_name(c.plan);
   json["weight_bytes"] = c.plan.weight_bytes();
   json["activation_bytes"] = c.plan.arena_bytes;
   if (is_engine(o.model.model)) {

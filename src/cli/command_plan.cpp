@@ -50,8 +50,9 @@ void declare_plan(Command& command) {
       "ingot plan smollm2.gguf --memory 2G --max-batch 16");
   o->model.declare(command);
   command.option("--target", o->target, "cpu or an architecture such as sm_90a, here or not");
-  command.flag("--json", o->json,
-               "one object: memory, kv_bytes_per_token, memory_limit, largest_seq, largest_batch");
+  command.flag(
+      "--json", o->json,
+      "one object: memory, kv_cache, kv_bytes_per_token, memory_limit, largest_seq, largest_batch");
   command.action([o] { return plan(*o); });
 }
 

@@ -16,6 +16,7 @@ MemoryReport report_memory(const std::string& model, const ModelContents& conten
                       .max_batch = contents.info.max_batch,
                       .max_seq = contents.info.max_seq,
                       .rows = {},
+                      .kv_cache = kv_cache_name(plan),
                       .cap = options.memory,
                       .fit = {}};
   const std::int64_t pages = (report.max_seq + plan.page_tokens - 1) / plan.page_tokens;
@@ -44,7 +45,7 @@ std::string to_text(const MemoryReport& r) {
   for (const MemoryRow& row : r.rows)
     text +=
         fmt::format("  {:12} {:>12}  {:>15} bytes\n", row.what, human_bytes(row.bytes), row.bytes);
-  text += fmt::format("  KV cache: {} a token\n", human_bytes(r.kv_token));
+  text += fmt::format("  KV cache: {}, {} a token\n", r.kv_cache, human_bytes(r.kv_token));
   if (r.cap == 0) return text + "  the target is not here: give --memory to see what fits\n";
   text += fmt::format("  in {}: ", human_bytes(r.cap));
   if (r.fit.longest == 0) return text + "does not fit\n";
@@ -57,10 +58,16 @@ std::string to_text(const MemoryReport& r) {
 OrderedJson to_json(const MemoryReport& r) {
   OrderedJson memory;
   for (const MemoryRow& row : r.rows) memory[row.what] = row.bytes;
-  OrderedJson json = {
-      {"model", r.model},        {"target", r.target},     {"max_batch", r.max_batch},
-      {"max_seq", r.max_seq},    {"memory", memory},       {"kv_bytes_per_token", r.kv_token},
-      {"memory_limit", nullptr}, {"largest_seq", nullptr}, {"largest_batch", nullptr}};
+  OrderedJson json = {{"model", r.model},
+                      {"target", r.target},
+                      {"max_batch", r.max_batch},
+                      {"max_seq", r.max_seq},
+                      {"memory", memory},
+                      {"kv_cache", r.kv_cache},
+                      {"kv_bytes_per_token", r.kv_token},
+                      {"memory_limit", nullptr},
+                      {"largest_seq", nullptr},
+                      {"largest_batch", nullptr}};
   if (r.cap == 0) return json;
   json["memory_limit"] = r.cap;
   json["largest_seq"] = r.fit.longest;

@@ -17,6 +17,7 @@ struct MemoryReport {
   std::int64_t max_batch = 0;
   std::int64_t max_seq = 0;
   std::vector<MemoryRow> rows;  // with a KV pool for max_batch sequences of max_seq, the sum last
+  std::string kv_cache;         // kv_cache_name
   std::uint64_t kv_token = 0;   // bytes of KV cache a token
   std::uint64_t cap = 0;        // 0: not known, the target is not here
   FitReport fit;                // where the cap is known

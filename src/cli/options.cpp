@@ -43,7 +43,7 @@ void check_engine(const ModelOptions& o, const EngineInfo& info, const Plan& pla
     refuse("--max-batch", *o.max_batch, info.max_batch);
   if (o.max_seq && *o.max_seq != info.max_seq) refuse("--max-seq", *o.max_seq, info.max_seq);
   if (o.quant) refuse("--quant", *o.quant, "its weights as they are");
-  if (o.kv_cache) refuse("--kv-cache", *o.kv_cache, "its KV cache as it is");
+  if (o.kv_cache) refuse("--kv-cache", *o.kv_cache, "a KV cache in " + kv_cache_name(plan));
   if (!o.skip_passes.empty()) refuse("--skip-pass", o.skip_passes.front(), "its passes done");
   if (o.mode && *o.mode != plan.mode)
     refuse("--compute", *o.mode == ComputeMode::kF32 ? "f32" : "native",
@@ -68,7 +68,7 @@ void ModelOptions::declare(Command& c) {
   c.option("--quant", quant,
            "weight format for float weights: none, int8, int4, fp8, q8_0, q4_0 ...");
   c.option("--kv-cache", kv_cache,
-           "auto, bf16, int8 or fp8; the CPU takes auto and bf16 (default: auto)");
+           "what the KV cache is kept in: auto, bf16, int8 or fp8 (default: auto, bf16)");
   c.option("--max-batch", max_batch, {1, kMaxBatch}, "sequences of a step (default: 8)");
   c.option("--max-seq", max_seq, {1, kMaxCount},
            "longest sequence, prompt and answer (default: the model's)");

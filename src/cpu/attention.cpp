@@ -34,14 +34,30 @@ Sequence sequence_of(const AttentionCall& call, std::int64_t s) {
 
 }  // namespace
 
-const AttentionKernels& attention_kernels(Tier tier) {
+namespace {
+
+// What a tier and those above it share.
+const AttentionTier& attention_tier(Tier tier) {
 #if defined(__x86_64__)
-  if (tier >= Tier::kAvx512Bf16) return kAttentionAvx512Bf16;
   if (tier >= Tier::kAvx512) return kAttentionAvx512;
   if (tier >= Tier::kAvx2) return kAttentionAvx2;
 #endif
   (void)tier;
   return kAttentionGeneric;
+}
+
+}  // namespace
+
+const AttentionKernels& attention_kernels(Tier tier, KvStore store, bool exact) {
+  const AttentionTier& shared = attention_tier(tier);
+  const AttentionKernels& f32 = shared.f32[static_cast<std::size_t>(store)];
+  if (exact) return f32;
+#if defined(__x86_64__)
+  if (tier >= Tier::kAvx512Bf16 && store == KvStore::kBf16) return kAttentionBf16Avx512Bf16;
+  if (tier >= Tier::kAvx512Bf16 && store == KvStore::kE4m3) return kAttentionE4m3Avx512Bf16;
+  if (tier >= Tier::kAvx512Vnni && store == KvStore::kInt8) return kAttentionInt8Avx512Vnni;
+#endif
+  return store == KvStore::kInt8 ? shared.int8 : f32;
 }
 
 // A step's items: for each sequence, its blocks of query tokens, last first (they see the most
@@ -57,7 +73,10 @@ struct Attention::Work {
 };
 
 Attention::Attention(const AttentionSpec& spec, ThreadPool& pool, Tier tier)
-    : spec_(spec), pool_(pool), kernels_(attention_kernels(tier)) {
+    : spec_(spec),
+      pool_(pool),
+      kernels_(attention_kernels(tier, spec.kv.store, spec.exact)),
+      merge_(attention_tier(tier).merge) {
   check(spec.heads % spec.kv.kv_heads == 0, "query heads share kv heads evenly");
   group_ = spec.heads / spec.kv.kv_heads;
   const std::int64_t most = max_item_rows(spec.kv.dim);
@@ -142,7 +161,8 @@ void Attention::run_item(const AttentionCall& call, const Work& work, std::int64
              .page_tokens = spec_.kv.page_tokens,
              .k_offset = spec_.kv.k_offset(head),
              .v_offset = spec_.kv.v_offset(head),
-             .f32 = spec_.kv.f32},
+             .scale_offset = spec_.kv.scale_offset(head),
+             .store = spec_.kv.store},
       .dim = static_cast<int>(dim),
       .group = static_cast<int>(group_),
       .q_scale = static_cast<float>(spec_.scale * (cap != 0 ? 1 / cap : kLog2OfE)),
@@ -183,11 +203,11 @@ void Attention::merge_items(const AttentionCall& call, const Work& work, int thr
     const std::int64_t low =
         spec_.window > 0 ? std::max<std::int64_t>(0, start - spec_.window + 1) : 0;
     const std::int64_t row = (head / group_ * work.tokens + token) * group_ + head % group_;
-    kernels_.merge({.dim = static_cast<int>(dim),
-                    .ranges = last / range_ + 1 - low / range_,
-                    .partial = work.partial + row * part,
-                    .partial_stride = work.tokens * spec_.heads * part,
-                    .out = call.out + i * dim});
+    merge_({.dim = static_cast<int>(dim),
+            .ranges = last / range_ + 1 - low / range_,
+            .partial = work.partial + row * part,
+            .partial_stride = work.tokens * spec_.heads * part,
+            .out = call.out + i * dim});
   }
 }
 

@@ -10,8 +10,9 @@
 
 namespace ingot::cpu {
 
-// The kernels of a tier; a tier without its own has those of the tier below.
-const AttentionKernels& attention_kernels(Tier tier);
+// The kernels of a tier for a cache; a tier without its own has those of the tier below. `exact`: in
+// f32 throughout, whatever shorter arithmetic the tier has.
+const AttentionKernels& attention_kernels(Tier tier, KvStore store, bool exact);
 
 // What does not change between runs.
 struct AttentionSpec {
@@ -23,6 +24,7 @@ struct AttentionSpec {
   std::int64_t max_tokens = 0;     // of a step
   std::int64_t max_sequences = 0;  // of a step
   std::int64_t max_context = 0;    // tokens of a sequence
+  bool exact = false;              // attention_kernels
 };
 
 struct AttentionCall {
@@ -55,6 +57,7 @@ class Attention {
   AttentionSpec spec_;
   ThreadPool& pool_;
   const AttentionKernels& kernels_;
+  void (*merge_)(const MergeItem& item);
   std::int64_t group_;         // query heads per kv head
   std::int64_t block_tokens_;  // query tokens of an item
   std::int64_t range_;         // keys of a range

@@ -23,9 +23,11 @@ class KvWriter {
       rows.append({.k = k + head * layout_.dim,
                    .v = v + head * layout_.dim,
                    .dim = layout_.dim,
-                   .f32 = layout_.f32,
+                   .store = layout_.store,
                    .k_to = page + layout_.k_at(head, token, 0),
-                   .v_to = page + layout_.v_at(head, token, 0)});
+                   .v_to = page + layout_.v_at(head, token, 0),
+                   .k_scale = page + layout_.k_scale_at(head, token),
+                   .v_scale = page + layout_.v_scale_at(head, token)});
   }
 
  private:

@@ -69,6 +69,13 @@ void Binder::type(std::string name, DType dtype) {
   binding_.source.defines.emplace_back(std::move(name), text);
 }
 
+void Binder::state(std::string name, DType dtype) {
+  if (state_scale_bytes(dtype) == 0) return type(std::move(name), dtype);
+  const std::string text(dtype_name(dtype));
+  binding_.variant += (binding_.variant.empty() ? "" : ".") + text;
+  binding_.source.defines.emplace_back(std::move(name), text);
+}
+
 void Binder::weight(std::size_t operand) {
   const WeightFormat* format = call_.operands[operand].format;
   check(format != nullptr, "a weight operand without a format");

@@ -57,8 +57,10 @@ class Binder {
 
   void require(bool condition, std::string reason);
   void number(std::string name, std::int64_t value);
-  // The element type of an activation, result or state: f32, f16 or bf16.
+  // The element type of an activation or result: f32, f16 or bf16.
   void type(std::string name, DType dtype);
+  // That of a state: also i8 or e4m3, with scales (device/kv_row.cuh).
+  void state(std::string name, DType dtype);
   // A [rows, K] weight in any format that device/weight_<format>.cuh reads.
   void weight(std::size_t operand);
   // A vector of f32 (norm weights, biases, frequencies).

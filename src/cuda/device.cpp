@@ -119,8 +119,7 @@ class CudaDevice final : public Device {
   DType kv_dtype(ComputeMode mode) const override { return activation_dtype(mode); }
   std::int64_t page_tokens() const override { return kPageTokens; }
   std::size_t page_bytes(const StateSpec& spec, std::int64_t tokens) const override {
-    return static_cast<std::size_t>(2 * spec.kv_heads * spec.head_dim * tokens) *
-           dtype_bytes(spec.dtype);
+    return static_cast<std::size_t>(tokens) * state_token_bytes(spec);
   }
 
   WeightLayout weight_layout(const WeightFormat& format, const Shape& shape,

@@ -260,7 +260,8 @@ TEST_F(BadInputTest, AbsurdNumbers) {
   usage({"--min-tokens", "9", "--max-tokens", "3"});
   usage({"--threads", "100000"});
   for (const char* value : {"0", "nan", "-1G", "1e30G", "4X"}) usage({"--memory", value});
-  EXPECT_THAT(bad(2, {"run", kModel, "-p", "a", "--kv-cache", "fp8"}), HasSubstr("kv_cache"));
+  for (const char* kind : {"fp4", "i8", "e4m3", "f32", "bool", ""})
+    EXPECT_THAT(bad(2, {"run", kModel, "-p", "a", "--kv-cache", kind}), HasSubstr("kv_cache"));
   for (const std::vector<std::string>& more :
        std::vector<std::vector<std::string>>{{"--prefill", "99999999999"},
                                              {"--prefill", "64"},

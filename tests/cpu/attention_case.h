@@ -5,6 +5,7 @@
 #include "cpu/attention.h"
 #include "cpu/kernel_maker.h"
 #include "cpu/kv_writer.h"
+#include "ops/reference/kv_row.h"
 
 #include <fmt/format.h>
 
@@ -14,7 +15,9 @@
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // Attention steps made of numbers that depend only on (sequence, position), so that one token can
@@ -27,19 +30,25 @@ struct AttentionConfig {
   std::int64_t dim = 64;
   std::int64_t window = 0;
   double softcap = 0;
-  bool f32 = false;
+  KvStore store = KvStore::kBf16;
   std::int64_t page_tokens = 64;
   std::int64_t max_context = 1024;
   double sharpness = 1.5;  // of the softmax
+  bool exact = false;      // AttentionSpec::exact
 
-  KvLayout layout() const { return {kv_heads, dim, page_tokens, f32}; }
+  KvLayout layout() const { return {kv_heads, dim, page_tokens, store}; }
   double scale() const { return sharpness / std::sqrt(static_cast<double>(dim)); }
 };
 
+inline std::string_view store_name(KvStore store) {
+  constexpr std::string_view kNames[] = {"f32", "bf16", "int8", "e4m3"};
+  return kNames[static_cast<int>(store)];
+}
+
 inline std::string describe(const AttentionConfig& c) {
-  return fmt::format("{}x{}/{} window {} softcap {} {} pages of {} sharpness {}", c.heads, c.dim,
-                     c.kv_heads, c.window, c.softcap, c.f32 ? "f32" : "bf16", c.page_tokens,
-                     c.sharpness);
+  return fmt::format("{}x{}/{} window {} softcap {} {}{} pages of {} sharpness {}", c.heads, c.dim,
+                     c.kv_heads, c.window, c.softcap, store_name(c.store), c.exact ? " exact" : "",
+                     c.page_tokens, c.sharpness);
 }
 
 // Nearly normal numbers for a token: what = 0 q, 1 k, 2 v. Sums of four pieces of a mixed counter
@@ -118,7 +127,8 @@ inline std::vector<float> run_step(const AttentionConfig& c, const std::vector<S
                        .window = c.window,
                        .max_tokens = o.max_tokens,
                        .max_sequences = 8,
-                       .max_context = c.max_context},
+                       .max_context = c.max_context,
+                       .exact = c.exact},
                       pool, o.tier);
   std::vector<float> out(q.size(), -1.0f);
   // Scratch that holds numbers of an earlier step must not matter.
@@ -136,35 +146,66 @@ inline std::vector<float> run_step(const AttentionConfig& c, const std::vector<S
   return out;
 }
 
-// The BF16 instructions multiply bf16 with bf16; an f32 cache has no use for them.
+// The BF16 instructions multiply bf16 with bf16: bf16 and e4m3 caches use them.
 inline bool rounds_to_bf16(const AttentionConfig& c, Tier tier) {
-  return tier == Tier::kAvx512Bf16 && !c.f32;
+  const bool has_use = c.store == KvStore::kBf16 || c.store == KvStore::kE4m3;
+  return tier == Tier::kAvx512Bf16 && has_use && !c.exact;
+}
+inline bool rounds_to_int16(const AttentionConfig& c) {
+  return c.store == KvStore::kInt8 && !c.exact;
+}
+
+// K or V of a token as the cache gives it back.
+inline std::vector<float> kept_values(const AttentionConfig& c, int sequence, std::int64_t position,
+                                      int what) {
+  std::vector<float> values = token_values(sequence, position, what, c.kv_heads * c.dim);
+  if (has_scales(c.store))
+    for (std::int64_t h = 0; h < c.kv_heads; ++h)
+      round_kv_row(c.store == KvStore::kInt8 ? DType::kI8 : DType::kE4M3,
+                   std::span(values).subspan(static_cast<std::size_t>(h * c.dim),
+                                             static_cast<std::size_t>(c.dim)));
+  else if (c.store == KvStore::kBf16)
+    for (float& x : values) x = bf16_to_f32(f32_to_bf16(x));
+  return values;
+}
+
+// A token's query as the tier keeps it.
+inline std::vector<float> kept_query(const AttentionConfig& c, int sequence, std::int64_t position,
+                                     Tier tier) {
+  std::vector<float> q = token_values(sequence, position, 0, c.heads * c.dim);
+  // Scaled for the exponential that follows: to base 2, or the softcap's (simd/attention.h).
+  const double exponent = c.scale() * (c.softcap != 0 ? 1 / c.softcap : 1.4426950408889634);
+  const auto by = static_cast<float>(exponent);
+  if (rounds_to_bf16(c, tier))
+    for (float& x : q) x = bf16_to_f32(f32_to_bf16(x * by)) / by;
+  for (std::int64_t h = 0; rounds_to_int16(c) && h < c.heads; ++h) {
+    const auto row =
+        std::span(q).subspan(static_cast<std::size_t>(h * c.dim), static_cast<std::size_t>(c.dim));
+    float top = 0;
+    for (const float x : row) top = std::max(top, std::fabs(x));
+    for (float& x : row)
+      x = static_cast<float>(std::nearbyint(static_cast<double>(x) / top * 32767) * top / 32767);
+  }
+  return q;
 }
 
 // One token's row in double, over K and V as the cache keeps them and q as the tier does.
 inline std::vector<double> exact_row(const AttentionConfig& c, int sequence, std::int64_t position,
                                      Tier tier) {
-  const auto kept = [&](float x) { return c.f32 ? x : bf16_to_f32(f32_to_bf16(x)); };
-  std::vector<float> q = token_values(sequence, position, 0, c.heads * c.dim);
-  if (rounds_to_bf16(c, tier)) {
-    // Scaled for the exponential that follows: to base 2, or the softcap's (simd/attention.h).
-    const double by = c.scale() * (c.softcap != 0 ? 1 / c.softcap : 1.4426950408889634);
-    for (float& x : q)
-      x = bf16_to_f32(f32_to_bf16(x * static_cast<float>(by))) / static_cast<float>(by);
-  }
+  const std::vector<float> q = kept_query(c, sequence, position, tier);
   const std::int64_t low = c.window > 0 ? std::max<std::int64_t>(0, position - c.window + 1) : 0;
   std::vector<double> out(q.size(), 0.0);
   std::vector<double> sums(static_cast<std::size_t>(c.heads), 0.0);
   std::vector<double> top(static_cast<std::size_t>(c.heads), -INFINITY);
   for (std::int64_t t = low; t <= position; ++t) {
-    const std::vector<float> k = token_values(sequence, t, 1, c.kv_heads * c.dim);
-    const std::vector<float> v = token_values(sequence, t, 2, c.kv_heads * c.dim);
+    const std::vector<float> k = kept_values(c, sequence, t, 1);
+    const std::vector<float> v = kept_values(c, sequence, t, 2);
     for (std::int64_t h = 0; h < c.heads; ++h) {
       const std::int64_t kv = h / (c.heads / c.kv_heads) * c.dim;
       double x = 0;
       for (std::int64_t d = 0; d < c.dim; ++d)
         x += static_cast<double>(q[static_cast<std::size_t>(h * c.dim + d)]) *
-             kept(k[static_cast<std::size_t>(kv + d)]);
+             k[static_cast<std::size_t>(kv + d)];
       x *= c.scale();
       if (c.softcap != 0) x = c.softcap * std::tanh(x / c.softcap);
       double& largest = top[static_cast<std::size_t>(h)];
@@ -175,7 +216,7 @@ inline std::vector<double> exact_row(const AttentionConfig& c, int sequence, std
       sum = sum * before + p;
       for (std::int64_t d = 0; d < c.dim; ++d) {
         double& to = out[static_cast<std::size_t>(h * c.dim + d)];
-        to = to * before + p * kept(v[static_cast<std::size_t>(kv + d)]);
+        to = to * before + p * v[static_cast<std::size_t>(kv + d)];
       }
     }
   }
@@ -185,7 +226,8 @@ inline std::vector<double> exact_row(const AttentionConfig& c, int sequence, std
 
 inline std::vector<Tier> tiers_here() {
   std::vector<Tier> tiers;
-  for (const Tier tier : {Tier::kGeneric, Tier::kAvx2, Tier::kAvx512, Tier::kAvx512Bf16})
+  for (const Tier tier :
+       {Tier::kGeneric, Tier::kAvx2, Tier::kAvx512, Tier::kAvx512Vnni, Tier::kAvx512Bf16})
     if (tier <= detected_tier()) tiers.push_back(tier);
   return tiers;
 }

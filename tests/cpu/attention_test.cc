@@ -5,24 +5,41 @@
 namespace ingot::cpu {
 namespace {
 
+// In every store where it says bf16; those in 8 bit in f32 throughout, too.
+std::vector<AttentionConfig> in_every_store(const std::vector<AttentionConfig>& some) {
+  std::vector<AttentionConfig> all;
+  for (AttentionConfig c : some) {
+    all.push_back(c);
+    if (c.store != KvStore::kBf16) continue;
+    for (const KvStore store : {KvStore::kInt8, KvStore::kE4m3}) {
+      c.store = store;
+      c.exact = false;
+      all.push_back(c);
+      c.exact = true;
+      if (c.sharpness > 2 || c.dim == 64) all.push_back(c);
+    }
+  }
+  return all;
+}
+
 const std::vector<AttentionConfig>& configs() {
-  static const std::vector<AttentionConfig> all = {
+  static const std::vector<AttentionConfig> all = in_every_store({
       {},
       {.heads = 4, .kv_heads = 4, .dim = 128},
       {.heads = 2, .kv_heads = 1, .dim = 80, .window = 100},
       {.heads = 8, .kv_heads = 2, .dim = 32, .window = 7, .softcap = 2},
       {.heads = 7, .kv_heads = 1, .dim = 64, .softcap = 1},
-      {.heads = 10, .kv_heads = 2, .dim = 16, .f32 = true},
-      {.heads = 12, .kv_heads = 2, .dim = 96, .window = 300, .f32 = true},
+      {.heads = 10, .kv_heads = 2, .dim = 16, .store = KvStore::kF32},
+      {.heads = 12, .kv_heads = 2, .dim = 96, .window = 300, .store = KvStore::kF32},
       {.heads = 8, .kv_heads = 1, .dim = 48, .page_tokens = 128},
       {.heads = 11, .kv_heads = 1, .dim = 24},  // more than a direct item has
-      {.heads = 6, .kv_heads = 2, .dim = 33, .f32 = false},
+      {.heads = 6, .kv_heads = 2, .dim = 33},
       {.heads = 4, .kv_heads = 2, .dim = 20, .page_tokens = 16},
       {.heads = 2, .kv_heads = 1, .dim = 256},
       // Logits whose maximum grows by much from block to block.
       {.heads = 6, .kv_heads = 2, .dim = 64, .sharpness = 30},
       {.heads = 5, .kv_heads = 1, .dim = 40, .window = 70, .sharpness = 60},
-  };
+  });
   return all;
 }
 
@@ -41,7 +58,9 @@ class AttentionTest : public ::testing::TestWithParam<Tier> {
   // Of a row's norm. Logits are good to some 1e-7 of their size. Probabilities that are rounded to
   // bf16 are off by 2^-9 at most and average out over keys.
   double tolerance(const AttentionConfig& c) const {
-    return rounds_to_bf16(c, GetParam()) ? 5e-3 : 2e-6 * std::max(1.0, c.sharpness / 4);
+    if (rounds_to_bf16(c, GetParam())) return 5e-3;
+    // Probabilities in steps of a 32767th of a block's largest.
+    return (rounds_to_int16(c) ? 1e-4 : 2e-6) * std::max(1.0, c.sharpness / 4);
   }
 };
 
@@ -67,38 +86,43 @@ TEST_P(AttentionTest, AgreesWithDoublePrecision) {
 TEST_P(AttentionTest, WindowsAtTheirEdges) {
   constexpr std::int64_t n = 131;
   for (const std::int64_t window : {std::int64_t{1}, std::int64_t{2}, n - 1, n, n + 1}) {
-    const AttentionConfig c{.heads = 6, .kv_heads = 2, .window = window};
-    const std::int64_t width = c.heads * c.dim;
-    const std::vector<float> whole = run_step(c, {{4, n, n}}, options());
-    for (std::int64_t position = 0; position < n; position += 10) {
-      const std::vector<double> wanted = exact_row(c, 4, position, GetParam());
-      for (std::size_t i = 0; i < wanted.size(); ++i)
-        ASSERT_NEAR(whole[static_cast<std::size_t>(position * width) + i], wanted[i],
-                    5 * tolerance(c))
-            << describe(c) << " position " << position;
-    }
-    for (const std::int64_t chunk : {1, 5})
-      for (std::int64_t begin = 0; begin < n; begin += chunk) {
-        const std::int64_t end = std::min(n, begin + chunk);
-        const std::vector<float> part = run_step(c, {{4, end, end - begin}}, options());
-        ASSERT_TRUE(same_bits(part.data(), whole.data() + begin * width, (end - begin) * width))
-            << describe(c) << " chunk " << chunk << " at " << begin;
+    for (const KvStore store : {KvStore::kBf16, KvStore::kInt8, KvStore::kE4m3}) {
+      const AttentionConfig c{.heads = 6, .kv_heads = 2, .window = window, .store = store};
+      const std::int64_t width = c.heads * c.dim;
+      const std::vector<float> whole = run_step(c, {{4, n, n}}, options());
+      for (std::int64_t position = 0; position < n; position += 10) {
+        const std::vector<double> wanted = exact_row(c, 4, position, GetParam());
+        for (std::size_t i = 0; i < wanted.size(); ++i)
+          ASSERT_NEAR(whole[static_cast<std::size_t>(position * width) + i], wanted[i],
+                      5 * tolerance(c))
+              << describe(c) << " position " << position;
       }
+      for (const std::int64_t chunk : {1, 5})
+        for (std::int64_t begin = 0; begin < n; begin += chunk) {
+          const std::int64_t end = std::min(n, begin + chunk);
+          const std::vector<float> part = run_step(c, {{4, end, end - begin}}, options());
+          ASSERT_TRUE(same_bits(part.data(), whole.data() + begin * width, (end - begin) * width))
+              << describe(c) << " chunk " << chunk << " at " << begin;
+        }
+    }
   }
 }
 
 // Scores beyond 65504, where half precision ends; with a soft cap they come back to the cap.
 TEST_P(AttentionTest, ScoresBeyondHalfPrecision) {
-  for (const double softcap : {0.0, 50.0}) {
-    const AttentionConfig c{.heads = 4, .kv_heads = 2, .softcap = softcap, .sharpness = 1e5};
-    const std::vector<float> out = run_step(c, {{5, 200, 200}}, options());
-    for (const std::int64_t position : {0, 1, 70, 199}) {
-      const std::vector<double> wanted = exact_row(c, 5, position, GetParam());
-      for (std::size_t i = 0; i < wanted.size(); ++i)
-        ASSERT_NEAR(out[static_cast<std::size_t>(position * c.heads * c.dim) + i], wanted[i], 0.02)
-            << "soft cap " << softcap << " position " << position;
+  for (const double softcap : {0.0, 50.0})
+    for (const KvStore store : {KvStore::kBf16, KvStore::kInt8, KvStore::kE4m3}) {
+      const AttentionConfig c{
+          .heads = 4, .kv_heads = 2, .softcap = softcap, .store = store, .sharpness = 1e5};
+      const std::vector<float> out = run_step(c, {{5, 200, 200}}, options());
+      for (const std::int64_t position : {0, 1, 70, 199}) {
+        const std::vector<double> wanted = exact_row(c, 5, position, GetParam());
+        for (std::size_t i = 0; i < wanted.size(); ++i)
+          ASSERT_NEAR(out[static_cast<std::size_t>(position * c.heads * c.dim) + i], wanted[i],
+                      0.02)
+              << describe(c) << " position " << position;
+      }
     }
-  }
 }
 
 TEST_P(AttentionTest, ChunksOfAnySizeGiveTheSameBits) {
@@ -158,7 +182,7 @@ TEST_P(AttentionTest, WhatAPageHeldBeforeDoesNotMatter) {
   for (const AttentionConfig& c : configs()) {
     const std::vector<StepSequence> step = {{1, 300, 1}, {2, 75, 75}, {3, 401, 5}};
     StepOptions stale = options(2);
-    stale.stale = 0xff;  // NaN in bf16 and f32
+    stale.stale = 0xff;  // NaN in bf16, f32, e4m3 and as a scale
     const std::vector<float> got = run_step(c, step, stale);
     const std::vector<float> wanted = run_step(c, step, options());
     ASSERT_TRUE(same_bits(got.data(), wanted.data(), static_cast<std::int64_t>(got.size())))
@@ -204,7 +228,8 @@ TEST(AttentionTiers, AgreeClosely) {
       if (tier == Tier::kGeneric || rounds_to_bf16(c, tier)) continue;
       const std::vector<float> got = run_step(c, step, {.tier = tier});
       for (std::size_t i = 0; i < got.size(); ++i)
-        ASSERT_NEAR(got[i], generic[i], 4e-6 * std::max(1.0, c.sharpness / 4))
+        ASSERT_NEAR(got[i], generic[i],
+                    (rounds_to_int16(c) ? 2e-4 : 4e-6) * std::max(1.0, c.sharpness / 4))
             << describe(c) << " " << tier_name(tier);
       if (fused.empty()) fused = got;
       EXPECT_TRUE(same_bits(got.data(), fused.data(), static_cast<std::int64_t>(got.size())))

@@ -36,7 +36,8 @@ CallOfCase call_of(const Device& device, const OpDef& op, const OpCase& sample, 
     ValueType type = sample.operands[i].type;
     std::string layout;
     if (type.state != StateSpec{}) {
-      type.dtype = type.state.dtype = device.kv_dtype(mode);
+      if (type.state.dtype == DType::kBF16) type.state.dtype = device.kv_dtype(mode);
+      type.dtype = type.state.dtype;
     } else if (type.format) {
       if (format && sample.operands[i].fill == Fill::kWeight) type.format = format;
       const WeightUse use{.op = op.name, .operand = static_cast<int>(i)};

@@ -49,8 +49,7 @@ OpTolerance op_tolerance(std::string_view op, ComputeMode mode, DType dtype,
     if (native) return {.relative = unit, .max = 6 * unit, .rms = unit};
     // Steps of 2^-15 of the largest query value of a head, and of the largest probability of a
     // block.
-    if (rounding == ActivationRounding::kInt16)
-      return {.relative = 1e-4, .max = 1e-3, .rms = 2e-4};
+    if (rounding == ActivationRounding::kInt16) return {.relative = 1e-4, .max = 1e-3, .rms = 2e-4};
     return {.relative = 1e-5, .max = 2e-5, .rms = 3e-6};
   }
   // Element by element, or normalised by a sum. Angles of f32 positions are good to 1e-7 of 2 pi

@@ -226,7 +226,8 @@ TEST(Ops, RowsOf8BitStatesStayWithinTheirStep) {
     for (std::size_t i = 0; i < row.f.size(); ++i) {
       const double x = row.f[i];
       EXPECT_LE(std::fabs(int8[i] - x), largest / 127 * 0.50001) << i;
-      EXPECT_LE(std::fabs(fp8[i] - x), std::max(std::fabs(x) / 16, largest / 28672.0) * 1.00001) << i;
+      EXPECT_LE(std::fabs(fp8[i] - x), std::max(std::fabs(x) / 16, largest / 28672.0) * 1.00001)
+          << i;
     }
   }
 }

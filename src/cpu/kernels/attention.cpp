@@ -54,7 +54,8 @@ KernelOrReason make_kernel_attention(const OpCall& call, const KernelContext& co
                            .window = attrs.window,
                            .max_tokens = call.operands[0].dims[0].at(call.max),
                            .max_sequences = call.operands[2].dims[0].at(call.max),
-                           .max_context = call.operands[3].dims[1].at(call.max) * call.page_tokens};
+                           .max_context = call.operands[3].dims[1].at(call.max) * call.page_tokens,
+                           .exact = call.mode == ComputeMode::kF32};
   return std::make_unique<AttentionKernel>(call, spec, context);
 }
 }  // namespace ingot::cpu

@@ -17,17 +17,35 @@ inline constexpr int kTileRows = 6;    // query rows of a register tile
 inline constexpr int kDirectRows = 8;  // most rows of attend_direct
 inline constexpr int kMaxHeadDim = 512;
 
+// How a cache keeps numbers. In 8 bit the K and the V of a token and kv head have a scale each
+// (ops/reference/kv_row.h).
+enum class KvStore : uint8_t { kF32, kBf16, kInt8, kE4m3 };
+inline constexpr int kKvStores = 4;
+
+constexpr bool has_scales(KvStore store) {
+  return store == KvStore::kInt8 || store == KvStore::kE4m3;
+}
+constexpr int64_t value_bytes(KvStore store) {
+  return has_scales(store) ? 1 : store == KvStore::kBf16 ? 2 : 4;
+}
+// Values of one token's K beside each other.
+constexpr int64_t key_unit(KvStore store) {
+  return store == KvStore::kF32 ? 1 : 2;
+}
+
 // A page holds, for each kv head, K [page_tokens / 16][ceil(dim / unit)][16 tokens][unit], unit
-// being 2 in 16 bit and 1 in f32 (16 logits are then one vector, without horizontal sums), then V
-// [page_tokens][dim].
+// being key_unit (16 logits are then one vector, without horizontal sums), then V, in 16 bit and
+// more [page_tokens][dim], in 8 bit [page_tokens / 2][dim][2 tokens]. In 8 bit the scales follow, of
+// K [page_tokens], then of V.
 struct KvPages {
   const uint8_t* pages;  // the layer's first page
   const int32_t* table;  // pages of this sequence, by token / page_tokens
   int64_t page_bytes;
   int64_t page_tokens;  // a multiple of 16
-  int64_t k_offset;     // bytes from a page's start to K and V of this kv head
+  int64_t k_offset;     // bytes from a page's start to K, V and scales of this kv head
   int64_t v_offset;
-  bool f32;  // else bf16
+  int64_t scale_offset;
+  KvStore store;
 };
 
 // Query rows of one sequence that share a kv head: row r is token r / group, head r % group.
@@ -73,9 +91,9 @@ constexpr int max_item_rows(int64_t dim) {
   return dim > 128 ? 48 : 96;
 }
 constexpr int64_t attention_scratch_floats(int64_t dim) {
-  // q, o and the merged o, 64 p, two rows of states; K and V of a block
+  // q, o and the merged o, 64 p, two rows of states; K, V and scales of a block
   return max_item_rows(dim) * (3 * padded_dim(dim) + kKeyBlock + 64) +
-         2 * kKeyBlock * padded_dim(dim);
+         2 * kKeyBlock * padded_dim(dim) + 2 * kKeyBlock;
 }
 
 struct AttentionKernels {
@@ -83,14 +101,22 @@ struct AttentionKernels {
   void (*direct)(const AttentionItem& item);
   // Up to max_item_rows rows: key blocks are widened once for all of them.
   void (*tiled)(const AttentionItem& item);
+};
+
+struct AttentionTier {
+  AttentionKernels f32[kKvStores];  // in f32 throughout, by KvStore
+  AttentionKernels int8;            // by products of 16-bit integers (attention_int8.h)
   void (*merge)(const MergeItem& item);
 };
 
-extern const AttentionKernels kAttentionGeneric;
+extern const AttentionTier kAttentionGeneric;
 #if defined(__x86_64__)
-extern const AttentionKernels kAttentionAvx2;
-extern const AttentionKernels kAttentionAvx512;
-extern const AttentionKernels kAttentionAvx512Bf16;
+extern const AttentionTier kAttentionAvx2;
+extern const AttentionTier kAttentionAvx512;
+extern const AttentionKernels kAttentionInt8Avx512Vnni;
+// By products of bf16 (attention_bf16.h).
+extern const AttentionKernels kAttentionBf16Avx512Bf16;
+extern const AttentionKernels kAttentionE4m3Avx512Bf16;
 #endif
 
 }  // namespace ingot::cpu

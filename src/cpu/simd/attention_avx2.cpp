@@ -4,6 +4,6 @@
 
 namespace ingot::cpu {
 
-const AttentionKernels kAttentionAvx2 = {attend_direct, attend_tiled, merge_ranges};
+const AttentionTier kAttentionAvx2 = kAttention;
 
 }  // namespace ingot::cpu

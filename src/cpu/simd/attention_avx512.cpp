@@ -4,6 +4,6 @@
 
 namespace ingot::cpu {
 
-const AttentionKernels kAttentionAvx512 = {attend_direct, attend_tiled, merge_ranges};
+const AttentionTier kAttentionAvx512 = kAttention;
 
 }  // namespace ingot::cpu

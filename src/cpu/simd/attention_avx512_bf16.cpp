@@ -1,28 +1,15 @@
-// The AVX-512 tier with BF16 instructions: they serve a bf16 KV cache, an f32 cache is the AVX-512
-// tier's.
+// The AVX-512 tier with BF16 instructions: they serve bf16 and e4m3 caches.
 #include "cpu/simd/vec_avx512.h"
 // Vectors first.
-#include "cpu/simd/attention_bf16_direct.h"
-#include "cpu/simd/attention_bf16_tiled.h"
+#include "cpu/simd/attention_bf16.h"
+#include "cpu/simd/attention_pairs_direct.h"
+#include "cpu/simd/attention_pairs_tiled.h"
 
 namespace ingot::cpu {
 
-namespace {
-
-void direct(const AttentionItem& item) {
-  item.kv.f32 ? kAttentionAvx512.direct(item) : attend_direct(item);
-}
-
-void tiled(const AttentionItem& item) {
-  item.kv.f32 ? kAttentionAvx512.tiled(item) : attend_tiled(item);
-}
-
-void merge(const MergeItem& item) {
-  kAttentionAvx512.merge(item);
-}
-
-}  // namespace
-
-const AttentionKernels kAttentionAvx512Bf16 = {direct, tiled, merge};
+const AttentionKernels kAttentionBf16Avx512Bf16 = {attend_pairs_direct<Bf16Pairs>,
+                                                   attend_pairs_tiled<Bf16Pairs>};
+const AttentionKernels kAttentionE4m3Avx512Bf16 = {attend_pairs_direct<E4m3Pairs>,
+                                                   attend_pairs_tiled<E4m3Pairs>};
 
 }  // namespace ingot::cpu

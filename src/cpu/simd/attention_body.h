@@ -2,6 +2,9 @@
 
 // The attention kernels over the vectors of the vec_*.h included before; see attention.h.
 #include "cpu/simd/attention_direct.h"
+#include "cpu/simd/attention_int8.h"
+#include "cpu/simd/attention_pairs_direct.h"
+#include "cpu/simd/attention_pairs_tiled.h"
 #include "cpu/simd/attention_tiled.h"
 
 namespace ingot::cpu {
@@ -16,6 +19,17 @@ void merge_ranges(const MergeItem& item) {
   }
   write_result(all, item.dim, item.out);
 }
+
+template <class A>
+constexpr AttentionKernels kPairKernels = {attend_pairs_direct<A>, attend_pairs_tiled<A>};
+
+// By KvStore.
+constexpr AttentionTier kAttention = {{{attend_direct<StoreF32>, attend_tiled<StoreF32>},
+                                       {attend_direct<StoreBf16>, attend_tiled<StoreBf16>},
+                                       {attend_direct<StoreInt8>, attend_tiled<StoreInt8>},
+                                       {attend_direct<StoreE4m3>, attend_tiled<StoreE4m3>}},
+                                      kPairKernels<Int8Pairs<TierProducts>>,
+                                      merge_ranges};
 
 }  // namespace
 }  // namespace ingot::cpu

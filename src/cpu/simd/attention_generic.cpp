@@ -4,6 +4,6 @@
 
 namespace ingot::cpu {
 
-const AttentionKernels kAttentionGeneric = {attend_direct, attend_tiled, merge_ranges};
+const AttentionTier kAttentionGeneric = kAttention;
 
 }  // namespace ingot::cpu

@@ -2,16 +2,10 @@
 
 // Rows of queries on their way through the keys: what attention_direct.h and attention_tiled.h
 // share. Over the vectors of the vec_*.h included before; see attention.h.
-#include "cpu/simd/attention.h"
-#include "cpu/simd/vec_math.h"
+#include "cpu/simd/attention_softmax.h"
 
 namespace ingot::cpu {
 namespace {
-
-constexpr float kMasked = -1e30f;  // finite: minus itself it is no NaN
-constexpr int kVecsOfBlock = kKeyBlock / kLanes;
-constexpr int kVecsOfGroup = kKeyGroup / kLanes;
-constexpr int kTileVecs = kAccumulators / kTileRows;
 
 inline int64_t at_least(int64_t a, int64_t b) {
   return a > b ? a : b;
@@ -19,30 +13,6 @@ inline int64_t at_least(int64_t a, int64_t b) {
 inline int64_t at_most(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
-
-// The online softmax of one row.
-struct RowState {
-  float top;
-  float pad[15];
-  float sums[16];  // one a lane of a key group
-};
-
-inline void start_row(RowState& s) {
-  s.top = kMasked;
-  for (int i = 0; i < 16; i += kLanes) store(s.sums + i, splat(0.0f));
-}
-
-inline void scale_row(float* x, int n, float by) {
-  const Vec factor = splat(by);
-  for (int i = 0; i < n; i += kLanes) store(x + i, mul(load(x + i), factor));
-}
-
-// Keys of a block that a row sees: [begin, end) within the block.
-struct Seen {
-  int begin;
-  int end;
-  bool any() const { return begin < end; }
-};
 
 inline Seen seen_keys(const AttentionItem& item, int64_t position, int64_t block) {
   const int64_t low = item.window > 0 ? at_least(0, position - item.window + 1) : 0;
@@ -68,20 +38,37 @@ inline TileKeys tile_keys(const AttentionItem& item, int row, int64_t block) {
           seen_keys(item, token_of_row(item, row + kTileRows - 1), block)};
 }
 
-// K and V of a key, at the start of a group of 16.
+// K, V and scales of a key, at the start of a group of 16. Scales lie in a row as far as the page
+// reaches.
 struct BlockAt {
   const uint8_t* k;
   const uint8_t* v;
+  BlockScales scales;
 };
 
 inline BlockAt block_at(const AttentionItem& item, int64_t key) {
   const KvPages& kv = item.kv;
   const uint8_t* page = kv.pages + kv.table[key / kv.page_tokens] * kv.page_bytes;
   const int64_t token = key % kv.page_tokens;
-  const int64_t value_bytes = kv.f32 ? 4 : 2;
-  const int64_t k_dim = kv.f32 ? item.dim : (item.dim + 1) / 2 * 2;
-  return {page + kv.k_offset + token * k_dim * value_bytes,
-          page + kv.v_offset + token * item.dim * value_bytes};
+  const int64_t bytes = value_bytes(kv.store);
+  const int64_t unit = key_unit(kv.store);
+  const auto* scales = reinterpret_cast<const float*>(page + kv.scale_offset);
+  return {page + kv.k_offset + token * ((item.dim + unit - 1) / unit * unit) * bytes,
+          page + kv.v_offset + token * item.dim * bytes,
+          {scales + token, scales + kv.page_tokens + token}};
+}
+
+// V of a pair of tokens, `token` and the next, from column d on; for attention_pairs_*.h.
+struct ValuesAt {
+  const uint8_t* v;  // of a block or group
+  int64_t dim;
+  int token;
+  int64_t d;
+  Seen seen;
+};
+
+inline void prefetch_block_scales(const float* scales) {
+  for (int k = 0; k < kKeyBlock; k += 16) __builtin_prefetch(scales + k);
 }
 
 // Vectors that R rows keep beside each other: a power of two, so that a block is whole steps.
@@ -114,103 +101,6 @@ inline void with_direct_rows(int rows, F f) {
   }
 }
 
-// Softcap, and kMasked for keys of these groups that the row does not see.
-inline void cap_and_mask(const AttentionItem& item, Seen seen, Seen groups, float* p) {
-  const Vec first = splat(static_cast<float>(seen.begin));
-  const Vec last = splat(static_cast<float>(seen.end));
-  for (int k = groups.begin; k < groups.end; k += kLanes) {
-    Vec x = load(p + k);
-    if (item.softcap != 0) x = mul(tanh_of(x), splat(item.softcap));
-    const Vec key = add(lane_numbers(), splat(static_cast<float>(k)));
-    x = where_less(key, first, splat(kMasked), where_less(key, last, x, splat(kMasked)));
-    store(p + k, x);
-  }
-}
-
-inline float largest(Seen groups, const float* p) {
-  Vec top[kVecsOfGroup];
-  for (int v = 0; v < kVecsOfGroup; ++v) top[v] = load(p + groups.begin + v * kLanes);
-  for (int k = groups.begin + kKeyGroup; k < groups.end; k += kKeyGroup)
-    for (int v = 0; v < kVecsOfGroup; ++v) top[v] = max(top[v], load(p + k + v * kLanes));
-  float lanes[16];
-  for (int v = 0; v < kVecsOfGroup; ++v) store(lanes + v * kLanes, top[v]);
-  return max_of_16(lanes);
-}
-
-// p = 2^(p - top), added up.
-inline void exponentials(Seen groups, float top, float* p, float* sums_at) {
-  const Vec base = splat(top);
-  Vec sums[kVecsOfGroup];
-  for (int v = 0; v < kVecsOfGroup; ++v) sums[v] = load(sums_at + v * kLanes);
-  for (int k = groups.begin; k < groups.end; k += kKeyGroup) {
-    for (int v = 0; v < kVecsOfGroup; ++v) {
-      float* at = p + k + v * kLanes;
-      const Vec e = exp2_of(sub(load(at), base));
-      sums[v] = add(sums[v], e);
-      store(at, e);
-    }
-  }
-  for (int v = 0; v < kVecsOfGroup; ++v) store(sums_at + v * kLanes, sums[v]);
-}
-
-// p [64]: logits of a block in, their exponentials out, relative to the row's running maximum; what
-// the row gathered before is rescaled when the maximum grows. Key groups that it sees nothing of
-// are left alone: they would add zeros.
-inline void soften(const AttentionItem& item, Seen seen, float* p, RowState& s, float* o) {
-  const Seen groups{seen.begin / kKeyGroup * kKeyGroup,
-                    (seen.end + kKeyGroup - 1) / kKeyGroup * kKeyGroup};
-  const bool whole = seen.begin == groups.begin && seen.end == groups.end;
-  if (!whole || item.softcap != 0) cap_and_mask(item, seen, groups, p);
-  const float block_top = largest(groups, p);
-  if (block_top > s.top) {
-    const float by = exp2_of(s.top - block_top);
-    s.top = block_top;
-    scale_row(s.sums, 16, by);
-    scale_row(o, static_cast<int>(padded_dim(item.dim)), by);
-  }
-  exponentials(groups, s.top, p, s.sums);
-}
-
-// What a row has gathered over some ranges: its maximum, its sum and its output, unnormalised.
-struct Gathered {
-  float top;
-  float sum;
-  float* o;
-};
-
-// `next` joins `all`, in ascending order of ranges. A sum of 0 means nothing seen yet.
-inline void join(Gathered& all, const Gathered& next, int padded) {
-  if (next.sum == 0) return;
-  if (all.sum == 0) {
-    all.top = next.top;
-    all.sum = next.sum;
-    for (int d = 0; d < padded; d += kLanes) store(all.o + d, load(next.o + d));
-  } else if (next.top > all.top) {
-    const float by = exp2_of(all.top - next.top);
-    all.top = next.top;
-    all.sum = mul_add(all.sum, by, next.sum);
-    const Vec factor = splat(by);
-    for (int d = 0; d < padded; d += kLanes)
-      store(all.o + d, mul_add(load(all.o + d), factor, load(next.o + d)));
-  } else {
-    const float by = exp2_of(next.top - all.top);
-    all.sum = mul_add(next.sum, by, all.sum);
-    const Vec factor = splat(by);
-    for (int d = 0; d < padded; d += kLanes)
-      store(all.o + d, mul_add(load(next.o + d), factor, load(all.o + d)));
-  }
-}
-
-inline void write_result(const Gathered& all, int dim, float* out) {
-  const float by = 1.0f / all.sum;
-  const Vec factor = splat(by);
-  int d = 0;
-  // + 0: a sum that underflowed to -0 gives the same zero however many masked keys followed it.
-  for (; d + kLanes <= dim; d += kLanes)
-    store(out + d, add(mul(load(all.o + d), factor), splat(0.0f)));
-  for (; d < dim; ++d) out[d] = all.o[d] * by + 0.0f;
-}
-
 inline void copy_scaled(const float* q, int dim, float scale, float* out) {
   const Vec factor = splat(scale);
   int d = 0;
@@ -218,7 +108,7 @@ inline void copy_scaled(const float* q, int dim, float scale, float* out) {
   for (; d < dim; ++d) out[d] = q[d] * scale;
 }
 
-// The scratch of an item, laid out, and the walk over its ranges.
+// The scratch of an item, laid out, and the walk over its blocks of keys.
 struct Rows {
   const AttentionItem& item;
   const int count;       // rows computed: whole register tiles in attention_tiled.h
@@ -231,6 +121,7 @@ struct Rows {
   float* merged_states;  // [count][16]: maximum, sum
   float* k_block;        // [dim][64]
   float* v_block;        // [64][padded]
+  float* scales;         // [2][64], of K and of V
 
   Rows(const AttentionItem& i, int n) : item(i), count(n), padded(padded_dim(i.dim)) {
     q = i.scratch;
@@ -241,6 +132,7 @@ struct Rows {
     merged_states = reinterpret_cast<float*>(states + n);
     k_block = merged_states + n * 16;
     v_block = k_block + kKeyBlock * padded;
+    scales = v_block + kKeyBlock * padded;
     for (int r = 0; r < n; ++r) merged_states[r * 16 + 1] = 0;
   }
 
@@ -256,6 +148,30 @@ struct Rows {
     }
   }
 
+  // Scales of the group at `token` of a block: the next may lie in another page.
+  void keep_scales(BlockScales from, int token) const {
+    for (int i = 0; i < kKeyGroup; i += kLanes) {
+      store(scales + token + i, load(from.k + i));
+      store(scales + kKeyBlock + token + i, load(from.v + i));
+    }
+  }
+  BlockScales kept_scales() const { return {scales, scales + kKeyBlock}; }
+
+  // f(block) for every block that a row of the item sees, in ascending order, then the results.
+  template <class F>
+  void walk(F f) {
+    const int64_t last = item.position + item.tokens - 1;
+    int64_t block = at_least(item.first_range * item.range, first_block(item.position));
+    for (int64_t range = item.first_range; range < item.end_range; ++range) {
+      const int64_t end = at_most((range + 1) * item.range, last + 1);
+      start_range();
+      for (; block < end; block += kKeyBlock) f(block);
+      end_range(range);
+    }
+    finish();
+  }
+
+ private:
   // The block of the first key that a row at `position` sees.
   int64_t first_block(int64_t position) const {
     const int64_t low = item.window > 0 ? at_least(0, position - item.window + 1) : 0;

@@ -1,8 +1,9 @@
 #pragma once
 
-// Prefill: many rows of one kv head share key blocks that are widened to f32 once for all of them
+// Prefill in f32: many rows of one kv head share key blocks that are widened once for all of them
 // (attention_body.h).
 #include "cpu/simd/attention_rows.h"
+#include "cpu/simd/attention_store.h"
 
 namespace ingot::cpu {
 namespace {
@@ -55,55 +56,64 @@ inline void pack_queries(const Rows& rows, int real) {
   }
 }
 
-// Tokens [begin, end) of a block, whole key groups, to k[dim][64] and v[64][padded].
-template <bool kF32>
-inline void widen_block(const Rows& rows, int64_t block, int begin, int end) {
-  const AttentionItem& item = rows.item;
-  const KvPages& kv = item.kv;
-  const int pairs = (item.dim + 1) / 2;
-  for (int t = begin; t < end; t += kKeyGroup) {
-    const int64_t key = block + t;
-    const uint8_t* page = kv.pages + kv.table[key / kv.page_tokens] * kv.page_bytes;
-    const int64_t token = key % kv.page_tokens;
-    float* to = rows.k_block + t;
-    if constexpr (kF32) {
-      const float* k = reinterpret_cast<const float*>(page + kv.k_offset) + token * item.dim;
-      for (int d = 0; d < item.dim; ++d)
-        for (int v = 0; v < kKeyGroup; v += kLanes)
-          store(to + d * kKeyBlock + v, load(k + d * kKeyGroup + v));
-    } else {
-      const uint16_t* k = reinterpret_cast<const uint16_t*>(page + kv.k_offset) + token * pairs * 2;
-      for (int j = 0; j < pairs; ++j) {
-        for (int v = 0; v < kKeyGroup; v += kLanes) {
-          Vec even, odd;
-          load_bf16_pairs(k + (j * kKeyGroup + v) * 2, even, odd);
-          store(to + 2 * j * kKeyBlock + v, even);
-          store(to + (2 * j + 1) * kKeyBlock + v, odd);
-        }
-      }
-    }
-    for (int i = 0; i < kKeyGroup; ++i) {
-      float* row = rows.v_block + (t + i) * rows.padded;
-      int64_t d = 0;
-      if constexpr (kF32) {
-        const float* v =
-            reinterpret_cast<const float*>(page + kv.v_offset) + (token + i) * item.dim;
-        for (; d + kLanes <= item.dim; d += kLanes) store(row + d, load(v + d));
-        for (; d < item.dim; ++d) row[d] = v[d];
+// K of a key group at `token` of a block, to k[dim][64].
+template <class Store>
+inline void widen_keys(const Rows& rows, const uint8_t* k, int token) {
+  constexpr int64_t kUnit = key_unit(Store::kStore);
+  const int64_t units = (rows.item.dim + kUnit - 1) / kUnit;
+  float* to = rows.k_block + token;
+  for (int64_t j = 0; j < units; ++j) {
+    for (int v = 0; v < kKeyGroup; v += kLanes) {
+      const uint8_t* from = k + (j * kKeyGroup + v) * kUnit * value_bytes(Store::kStore);
+      if constexpr (kUnit == 1) {
+        store(to + j * kKeyBlock + v, Store::values(from));
       } else {
-        const uint16_t* v =
-            reinterpret_cast<const uint16_t*>(page + kv.v_offset) + (token + i) * item.dim;
-        for (; d + kLanes <= item.dim; d += kLanes) store(row + d, load_bf16(v + d));
-        for (; d < item.dim; ++d) {
-          const uint32_t bits = static_cast<uint32_t>(v[d]) << 16;
-          __builtin_memcpy(row + d, &bits, sizeof bits);
-        }
+        Vec even, odd;
+        Store::pairs(from, even, odd);
+        store(to + 2 * j * kKeyBlock + v, even);
+        store(to + (2 * j + 1) * kKeyBlock + v, odd);
       }
-      for (; d < rows.padded; ++d) row[d] = 0;
     }
   }
 }
 
+// V of a key group, to v[64][padded]. In 8 bit what lies behind the columns of a row comes along.
+template <class Store>
+inline void widen_values(const Rows& rows, const uint8_t* v, int token) {
+  const int64_t dim = rows.item.dim;
+  float* to = rows.v_block + token * rows.padded;
+  if constexpr (has_scales(Store::kStore)) {
+    for (int i = 0; i < kKeyGroup; i += 2, v += 2 * dim, to += 2 * rows.padded) {
+      for (int64_t d = 0; d < rows.padded; d += kLanes) {
+        Vec even, odd;
+        Store::pairs(v + 2 * d, even, odd);
+        store(to + d, even);
+        store(to + rows.padded + d, odd);
+      }
+    }
+  } else {
+    constexpr int64_t kBytes = value_bytes(Store::kStore);
+    for (int i = 0; i < kKeyGroup; ++i, v += dim * kBytes, to += rows.padded) {
+      int64_t d = 0;
+      for (; d + kLanes <= dim; d += kLanes) store(to + d, Store::values(v + d * kBytes));
+      for (; d < dim; ++d) to[d] = Store::value(v + d * kBytes);
+      for (; d < rows.padded; ++d) to[d] = 0;
+    }
+  }
+}
+
+// Tokens [begin, end) of a block, whole key groups, as floats.
+template <class Store>
+inline void widen_block(const Rows& rows, int64_t block, int begin, int end) {
+  for (int t = begin; t < end; t += kKeyGroup) {
+    const BlockAt at = block_at(rows.item, block + t);
+    widen_keys<Store>(rows, at.k, t);
+    widen_values<Store>(rows, at.v, t);
+    if constexpr (has_scales(Store::kStore)) rows.keep_scales(at.scales, t);
+  }
+}
+
+template <class Store>
 inline void tile_logits(const Rows& rows, int row, int64_t block, TileKeys keys) {
   const AttentionItem& item = rows.item;
   const int64_t padded = rows.padded;
@@ -124,7 +134,9 @@ inline void tile_logits(const Rows& rows, int row, int64_t block, TileKeys keys)
   for (int r = row; r < row + kTileRows; ++r) {
     float* p = rows.p + r * kKeyBlock;
     const Seen seen = seen_keys(item, token_of_row(item, r), block);
-    if (seen.any()) soften(item, seen, p, rows.states[r], rows.o + r * padded);
+    if (seen.any())
+      soften<has_scales(Store::kStore)>(item, seen, rows.kept_scales(), p, rows.states[r],
+                                        rows.o + r * padded);
     // What other rows of the tile see and this one does not.
     const int begin = seen.any() ? seen.begin / kKeyGroup * kKeyGroup : keys.end();
     const int end = seen.any() ? (seen.end + kKeyGroup - 1) / kKeyGroup * kKeyGroup : keys.end();
@@ -150,35 +162,24 @@ inline void tile_values(const Rows& rows, int row, TileKeys keys) {
   for (; d < padded; d += kLanes) tile<1, true, kKeyBlock, 1>(at(d));
 }
 
-template <bool kF32>
-void tiled(const AttentionItem& item) {
+template <class Store>
+void attend_tiled(const AttentionItem& item) {
   const int real = item.tokens * item.group;
   Rows rows(item, (real + kTileRows - 1) / kTileRows * kTileRows);
   pack_queries(rows, real);
   const int64_t last = item.position + item.tokens - 1;
-  int64_t block = at_least(item.first_range * item.range, rows.first_block(item.position));
-  for (int64_t range = item.first_range; range < item.end_range; ++range) {
-    const int64_t end = at_most((range + 1) * item.range, last + 1);
-    rows.start_range();
-    for (; block < end; block += kKeyBlock) {
-      const int begin = seen_keys(item, item.position, block).begin / kKeyGroup * kKeyGroup;
-      widen_block<kF32>(rows, block, begin, seen_keys(item, last, block).end);
-      for (int row = 0; row < rows.count; row += kTileRows) {
-        const TileKeys keys = tile_keys(item, row, block);
-        if (keys.begin() < keys.end()) tile_logits(rows, row, block, keys);
-      }
-      for (int row = 0; row < rows.count; row += kTileRows) {
-        const TileKeys keys = tile_keys(item, row, block);
-        if (keys.begin() < keys.end()) tile_values(rows, row, keys);
-      }
+  rows.walk([&](int64_t block) {
+    const int begin = groups_of(seen_keys(item, item.position, block)).begin;
+    widen_block<Store>(rows, block, begin, seen_keys(item, last, block).end);
+    for (int row = 0; row < rows.count; row += kTileRows) {
+      const TileKeys keys = tile_keys(item, row, block);
+      if (keys.begin() < keys.end()) tile_logits<Store>(rows, row, block, keys);
     }
-    rows.end_range(range);
-  }
-  rows.finish();
-}
-
-void attend_tiled(const AttentionItem& item) {
-  item.kv.f32 ? tiled<true>(item) : tiled<false>(item);
+    for (int row = 0; row < rows.count; row += kTileRows) {
+      const TileKeys keys = tile_keys(item, row, block);
+      if (keys.begin() < keys.end()) tile_values(rows, row, keys);
+    }
+  });
 }
 
 }  // namespace

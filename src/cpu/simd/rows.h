@@ -3,6 +3,8 @@
 // Work on single rows of activations, in one instruction tier. No std:: templates here (see
 // packed_format.h). Except for `swiglu` the tiers agree bit for bit: the same operations in the
 // same order, nothing fused.
+#include "cpu/simd/attention.h"
+
 #include <stdint.h>
 
 namespace ingot::cpu {
@@ -32,9 +34,11 @@ struct AppendCall {
   const float* k;  // [dim]
   const float* v;  // [dim]
   int64_t dim;
-  bool f32;
+  KvStore store;
   uint8_t* k_to;  // the token's first value
   uint8_t* v_to;
+  uint8_t* k_scale;  // an f32 each, in 8 bit
+  uint8_t* v_scale;
 };
 
 struct RowKernels {

@@ -148,8 +148,71 @@ void from_bf16(const uint16_t* x, int64_t n, float* out) {
   }
 }
 
+// The largest magnitude of a row, as bits: what is no number exceeds all that are.
+inline uint32_t largest_bits(const float* x, int64_t n) {
+  Vec top = splat(0.0f);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) top = max_magnitude(top, load(x + i));
+  uint32_t largest = __builtin_bit_cast(uint32_t, largest_magnitude(top));
+  for (; i < n; ++i) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, x[i]) & 0x7fffffffu;
+    largest = largest > bits ? largest : bits;
+  }
+  return largest;
+}
+
+// To the nearest whole number, ties to even; |x| is below 2^22.
+inline int nearest(float x) {
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23
+  return static_cast<int>((x + kMagic) - kMagic);
+}
+
+// The nearest e4m3, ties to even, 0 for subnormal ones; |x| is at most 448 and a little.
+inline uint8_t e4m3_of(float x) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, x);
+  const uint32_t size = bits & 0x7fffffffu;
+  // In its own binade the number below 2^-6 would have a digit more.
+  const uint32_t low = size < 0x3c800000u ? 0x3c800000u : size;
+  uint32_t code = (low - 0x3c000000u + 0x7ffffu + ((low >> 20) & 1u)) >> 20;
+  code = code > 0x7eu ? 0x7eu : code;
+  code |= (bits >> 24) & 0x80u;
+  return size < 0x3c700000u ? uint8_t{0} : static_cast<uint8_t>(code);
+}
+
+// The codes of a row and its scale; see ops/reference/kv_row.h.
+inline float encode_row(KvStore store, const float* x, int64_t n, uint8_t* codes) {
+  constexpr uint32_t kZeroRow = 0x0da24260u;  // 1e-30
+  constexpr uint32_t kNoNumber = 0x7f800000u;
+  const uint32_t bits = largest_bits(x, n);
+  if (bits < kZeroRow || bits >= kNoNumber) {
+    for (int64_t i = 0; i < n; ++i) codes[i] = 0;
+    return bits < kZeroRow ? 0.0f : __builtin_nanf("");
+  }
+  const float largest = __builtin_bit_cast(float, bits);
+  const float top = store == KvStore::kInt8 ? 127.0f : 448.0f;
+  const float by = top / largest;
+  if (store == KvStore::kInt8)
+    for (int64_t i = 0; i < n; ++i) codes[i] = static_cast<uint8_t>(nearest(x[i] * by));
+  else
+    for (int64_t i = 0; i < n; ++i) codes[i] = e4m3_of(x[i] * by);
+  return largest / top;
+}
+
+void append_8bit(const AppendCall& call) {
+  alignas(64) uint8_t codes[kMaxHeadDim + 1];
+  const float k_scale = encode_row(call.store, call.k, call.dim, codes);
+  codes[call.dim] = 0;  // the last pair's second where dim is odd
+  for (int64_t j = 0; j < (call.dim + 1) / 2; ++j)
+    __builtin_memcpy(call.k_to + j * kKeyGroup * 2, codes + 2 * j, 2);
+  const float v_scale = encode_row(call.store, call.v, call.dim, codes);
+  for (int64_t d = 0; d < call.dim; ++d) call.v_to[2 * d] = codes[d];
+  __builtin_memcpy(call.k_scale, &k_scale, sizeof k_scale);
+  __builtin_memcpy(call.v_scale, &v_scale, sizeof v_scale);
+}
+
 void append(const AppendCall& call) {
-  if (call.f32) {
+  if (has_scales(call.store)) return append_8bit(call);
+  if (call.store == KvStore::kF32) {
     float* k = reinterpret_cast<float*>(call.k_to);
     for (int64_t d = 0; d < call.dim; ++d) k[d * kKeyGroup] = call.k[d];
     __builtin_memcpy(call.v_to, call.v, static_cast<size_t>(call.dim) * sizeof(float));

@@ -57,10 +57,64 @@ inline Vec power_of_two(Vec n) {
   const __m256i i = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
   return _mm256_castsi256_ps(_mm256_slli_epi32(i, 23));
 }
-inline void load_bf16_pairs(const uint16_t* p, Vec& even, Vec& odd) {
-  const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  even = _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
-  odd = _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(-65536)));
+inline Vec int8_words(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm256_castsi256_ps(_mm256_cvtepi8_epi16(bytes));
+}
+inline Vec e4m3_words(const uint8_t* p) {
+  const __m256i words = _mm256_slli_epi16(_mm256_castps_si256(int8_words(p)), 4);
+  const __m256i bits = _mm256_and_si256(words, _mm256_set1_epi16(static_cast<short>(0x87f0)));
+  const __m256i exponent = _mm256_and_si256(words, _mm256_set1_epi16(0x0780));
+  const __m256i zero = _mm256_cmpeq_epi16(exponent, _mm256_setzero_si256());
+  const __m256i all = _mm256_add_epi16(bits, _mm256_set1_epi16(0x3c00));
+  return _mm256_castsi256_ps(_mm256_andnot_si256(zero, all));
+}
+inline void split_bf16(Vec words, Vec& even, Vec& odd) {
+  const __m256i w = _mm256_castps_si256(words);
+  even = _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
+  odd = _mm256_castsi256_ps(_mm256_and_si256(w, _mm256_set1_epi32(-65536)));
+}
+inline void split_int16(Vec words, Vec& even, Vec& odd) {
+  const __m256i w = _mm256_castps_si256(words);
+  even = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(w, 16), 16));
+  odd = _mm256_cvtepi32_ps(_mm256_srai_epi32(w, 16));
+}
+inline void add_products(Vec& sums, Vec words, Vec pair) {
+  Vec products;
+  asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
+      : "+x"(sums), "=&x"(products)
+      : "x"(words), "x"(pair));
+}
+inline Vec int32_to_floats(Vec v) {
+  return _mm256_cvtepi32_ps(_mm256_castps_si256(v));
+}
+inline void store_int16(float* p, Vec v) {
+  const __m256i whole = _mm256_cvtps_epi32(v);
+  const __m128i packed =
+      _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), packed);
+}
+inline Vec max_magnitude(Vec a, Vec x) {
+  const __m256i size = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
+  return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), size));
+}
+inline float largest_magnitude(Vec v) {
+  const __m256i bits = _mm256_castps_si256(v);
+  __m128i top = _mm_max_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+  top = _mm_max_epi32(top, _mm_shuffle_epi32(top, 0x4e));
+  top = _mm_max_epi32(top, _mm_shuffle_epi32(top, 0xb1));
+  return __builtin_bit_cast(float, _mm_cvtsi128_si32(top));
+}
+inline float largest_lane(Vec v) {
+  __m128 top = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  top = _mm_max_ps(top, _mm_shuffle_ps(top, top, 0x4e));
+  top = _mm_max_ps(top, _mm_shuffle_ps(top, top, 0xb1));
+  return _mm_cvtss_f32(top);
+}
+// p 2^n, n the whole number next to x; 0 for x below -126.
+inline Vec times_power(Vec p, Vec n, Vec x) {
+  const Vec power = power_of_two(max(splat(-127.0f), n));
+  return where_less(x, splat(-126.0f), splat(0.0f), mul(p, power));
 }
 inline Vec load_bf16(const uint16_t* p) {
   const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));

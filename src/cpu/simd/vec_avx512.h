@@ -57,10 +57,59 @@ inline Vec power_of_two(Vec n) {
   const __m512i i = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
   return _mm512_castsi512_ps(_mm512_slli_epi32(i, 23));
 }
-inline void load_bf16_pairs(const uint16_t* p, Vec& even, Vec& odd) {
-  const __m512i words = _mm512_loadu_si512(p);
-  even = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
-  odd = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(-65536)));
+// 2 * kLanes int8 as pairs of int16, and e4m3 without subnormals as pairs of bf16.
+inline Vec int8_words(const uint8_t* p) {
+  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_castsi512_ps(_mm512_cvtepi8_epi16(bytes));
+}
+inline Vec e4m3_words(const uint8_t* p) {
+  const __m512i words = _mm512_slli_epi16(_mm512_castps_si512(int8_words(p)), 4);
+  const __m512i bits = _mm512_and_si512(words, _mm512_set1_epi16(static_cast<short>(0x87f0)));
+  const __mmask32 normal = _mm512_test_epi16_mask(words, _mm512_set1_epi16(0x0780));
+  return _mm512_castsi512_ps(_mm512_maskz_add_epi16(normal, bits, _mm512_set1_epi16(0x3c00)));
+}
+// Pairs in one register as floats.
+inline void split_bf16(Vec words, Vec& even, Vec& odd) {
+  const __m512i w = _mm512_castps_si512(words);
+  even = _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
+  odd = _mm512_castsi512_ps(_mm512_and_si512(w, _mm512_set1_epi32(-65536)));
+}
+inline void split_int16(Vec words, Vec& even, Vec& odd) {
+  const __m512i w = _mm512_castps_si512(words);
+  even = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(w, 16), 16));
+  odd = _mm512_cvtepi32_ps(_mm512_srai_epi32(w, 16));
+}
+// Lane by lane the product of two pairs of int16, added up, in int32.
+inline void add_products(Vec& sums, Vec words, Vec pair) {
+  Vec products;
+  asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
+      : "+v"(sums), "=&v"(products)
+      : "v"(words), "v"(pair));
+}
+inline Vec int32_to_floats(Vec v) {
+  return _mm512_cvtepi32_ps(_mm512_castps_si512(v));
+}
+// kLanes whole numbers to int16, rounded to the nearest.
+inline void store_int16(float* p, Vec v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(v)));
+}
+// The larger of a and |x|, as bits: what is no number exceeds all that are.
+inline Vec max_magnitude(Vec a, Vec x) {
+  const __m512i size = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
+  return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), size));
+}
+// Of the results of max_magnitude, and of any floats that are numbers.
+inline float largest_magnitude(Vec v) {
+  return __builtin_bit_cast(float, _mm512_reduce_max_epi32(_mm512_castps_si512(v)));
+}
+inline float largest_lane(Vec v) {
+  return _mm512_reduce_max_ps(v);
+}
+// p 2^n, n the whole number next to x; 0 for x below -126.
+inline Vec times_power(Vec p, Vec n, Vec x) {
+  // What is no number passes.
+  const __mmask16 kept = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ);
+  return _mm512_maskz_scalef_ps(kept, p, n);
 }
 inline Vec load_bf16(const uint16_t* p) {
   const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));

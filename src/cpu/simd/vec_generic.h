@@ -13,6 +13,17 @@ inline constexpr int kLanes = 4;
 inline constexpr int kAccumulators = 12;  // vectors that a tile may hold in registers
 typedef float Vec __attribute__((vector_size(16)));
 typedef int32_t Int __attribute__((vector_size(16)));
+typedef int16_t Words __attribute__((vector_size(16)));
+typedef int16_t HalfWords __attribute__((vector_size(8)));
+typedef int8_t HalfBytes __attribute__((vector_size(8)));
+
+// The bits of one vector as another.
+template <class To, class From>
+inline To bits_as(From from) {
+  To to;
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
 
 inline Vec load(const float* p) {
   Vec v;
@@ -70,14 +81,67 @@ inline Vec power_of_two(Vec n) {
   memcpy(&v, &bits, sizeof v);
   return v;
 }
-// The lower and upper halves of 32-bit words, as bf16.
-inline void load_bf16_pairs(const uint16_t* p, Vec& even, Vec& odd) {
-  Int words;
-  memcpy(&words, p, sizeof words);
-  const Int low = words << 16;
-  const Int high = words & Int{-65536, -65536, -65536, -65536};
-  memcpy(&even, &low, sizeof low);
-  memcpy(&odd, &high, sizeof high);
+// 2 * kLanes int8 as pairs of int16, and e4m3 without subnormals as pairs of bf16.
+inline Vec int8_words(const uint8_t* p) {
+  HalfBytes bytes;
+  memcpy(&bytes, p, sizeof bytes);
+  return bits_as<Vec>(__builtin_convertvector(bytes, Words));
+}
+inline Vec e4m3_words(const uint8_t* p) {
+  const Words words = bits_as<Words>(int8_words(p)) << 4;
+  const Words bits = words & static_cast<int16_t>(0x87f0);
+  const Words normal = (words & int16_t{0x0780}) != 0;
+  return bits_as<Vec>((bits + int16_t{0x3c00}) & normal);
+}
+// Pairs in one register as floats.
+inline void split_bf16(Vec words, Vec& even, Vec& odd) {
+  const Int w = bits_as<Int>(words);
+  even = bits_as<Vec>(w << 16);
+  odd = bits_as<Vec>(w & Int{-65536, -65536, -65536, -65536});
+}
+inline void split_int16(Vec words, Vec& even, Vec& odd) {
+  const Int w = bits_as<Int>(words);
+  even = __builtin_convertvector(w << 16 >> 16, Vec);
+  odd = __builtin_convertvector(w >> 16, Vec);
+}
+// Lane by lane the product of two pairs of int16, added up, in int32.
+inline void add_products(Vec& sums, Vec words, Vec pair) {
+  const Int a = bits_as<Int>(words);
+  const Int b = bits_as<Int>(pair);
+  sums =
+      bits_as<Vec>(bits_as<Int>(sums) + (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16));
+}
+inline Vec int32_to_floats(Vec v) {
+  return __builtin_convertvector(bits_as<Int>(v), Vec);
+}
+// kLanes whole numbers below 2^22 to int16, rounded to the nearest.
+inline void store_int16(float* p, Vec v) {
+  const Int whole = __builtin_convertvector(round_even(v), Int);
+  const HalfWords words = __builtin_convertvector(whole, HalfWords);
+  memcpy(p, &words, sizeof words);
+}
+// The larger of a and |x|, as bits: what is no number exceeds all that are.
+inline Vec max_magnitude(Vec a, Vec x) {
+  const Int size = bits_as<Int>(x) & 0x7fffffff;
+  const Int before = bits_as<Int>(a);
+  return bits_as<Vec>(before > size ? before : size);
+}
+// Of the results of max_magnitude, and of any floats that are numbers.
+inline float largest_magnitude(Vec v) {
+  const Int x = bits_as<Int>(v);
+  const int32_t low = x[0] > x[1] ? x[0] : x[1];
+  const int32_t high = x[2] > x[3] ? x[2] : x[3];
+  return __builtin_bit_cast(float, low > high ? low : high);
+}
+inline float largest_lane(Vec v) {
+  const float low = v[0] > v[1] ? v[0] : v[1];
+  const float high = v[2] > v[3] ? v[2] : v[3];
+  return low > high ? low : high;
+}
+// p 2^n, n the whole number next to x; 0 for x below -126.
+inline Vec times_power(Vec p, Vec n, Vec x) {
+  const Vec power = power_of_two(max(splat(-127.0f), n));
+  return where_less(x, splat(-126.0f), splat(0.0f), mul(p, power));
 }
 inline Vec load_bf16(const uint16_t* p) {
   const Int words = {p[0] << 16, p[1] << 16, p[2] << 16, p[3] << 16};

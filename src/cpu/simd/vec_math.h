@@ -8,9 +8,8 @@ namespace {
 // 2^x, at most 2 ulp off; 0 below -126, NaN for NaN; x < 127. Minimax polynomial of relative error
 // 1e-8 on [-1/2, 1/2].
 inline Vec exp2_of(Vec x) {
-  const Vec clamped = max(splat(-127.0f), x);
-  const Vec n = round_even(clamped);
-  const Vec r = sub(clamped, n);
+  const Vec n = round_even(x);
+  const Vec r = sub(x, n);
   Vec p = splat(1.5453163e-4f);
   p = mul_add(p, r, splat(1.3390863e-3f));
   p = mul_add(p, r, splat(9.618083e-3f));
@@ -18,7 +17,7 @@ inline Vec exp2_of(Vec x) {
   p = mul_add(p, r, splat(2.4022651e-1f));
   p = mul_add(p, r, splat(6.9314718e-1f));
   p = mul_add(p, r, splat(1.0f));
-  return where_less(x, splat(-126.0f), splat(0.0f), mul(p, power_of_two(n)));
+  return times_power(p, n, x);
 }
 
 inline float exp2_of(float x) {
@@ -40,15 +39,6 @@ inline float sum_of_16(const float* x) {
   for (int i = 0; i < 8; ++i) s[i] = x[i] + x[i + 8];
   for (int i = 0; i < 4; ++i) s[i] += s[i + 4];
   return (s[0] + s[2]) + (s[1] + s[3]);
-}
-
-inline float max_of_16(const float* x) {
-  float s[8];
-  for (int i = 0; i < 8; ++i) s[i] = x[i] > x[i + 8] ? x[i] : x[i + 8];
-  for (int i = 0; i < 4; ++i) s[i] = s[i] > s[i + 4] ? s[i] : s[i + 4];
-  s[0] = s[0] > s[2] ? s[0] : s[2];
-  s[1] = s[1] > s[3] ? s[1] : s[3];
-  return s[0] > s[1] ? s[0] : s[1];
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ BindingOrReason bind_attention(const OpCall& call) {
   binder.number("SOFTCAP", attrs.softcap > 0);
   binder.type("X_TYPE", call.operands[0].dtype);
   binder.type("OUT_TYPE", call.results[0].dtype);
-  binder.type("KV_TYPE", call.operands[4].state.dtype);
+  binder.state("KV_TYPE", call.operands[4].state.dtype);
   const Dim rows = call.operands[0].dims[0];
   const Dim sequences = call.operands[2].dims[0];
   const Dim table_width = call.operands[3].dims[1];

@@ -34,7 +34,7 @@ constexpr Launch attention_launch(long long rows, long long heads) {
 
 namespace ingot::cuda {
 
-using Page = KvPage<KV_HEADS, HEAD_DIM, PAGE_TOKENS>;
+using Page = KvPage<KV_HEADS, HEAD_DIM, PAGE_TOKENS, KV_TYPE>;
 
 // The last sequence that starts at or before `row`: query_start ascends, and an empty sequence
 // starts where the next one does.
@@ -88,8 +88,10 @@ extern "C" __global__ void __launch_bounds__(kAttentionThreads)
     const int at = begin + thread;
     const bool visible = at >= oldest && at <= position;
     float score = minus_infinity();
+    float v_scale = 1;
     if (visible) {
-      const i64 k_row = Page::row(table[at / PAGE_TOKENS], kv_head, at % PAGE_TOKENS);
+      const int page = table[at / PAGE_TOKENS];
+      const i64 k_row = Page::row(page, kv_head, at % PAGE_TOKENS);
       rows[thread] = k_row;
       score = 0;
 #pragma unroll
@@ -100,13 +102,17 @@ extern "C" __global__ void __launch_bounds__(kAttentionThreads)
         for (int i = 0; i < 8; ++i) score = fmaf(q[d + i], k[i], score);
       }
       score *= p.scale;
+      if constexpr (Page::kScaled) {
+        score *= Page::scale(p.pages, page, kv_head, at % PAGE_TOKENS, false);
+        v_scale = Page::scale(p.pages, page, kv_head, at % PAGE_TOKENS, true);
+      }
       if (SOFTCAP) score = p.softcap * tanhf(score / p.softcap);
     }
     // Every block holds a visible position, so the maximum is finite.
     const float now = fmaxf(largest, block_max<kAttentionThreads>(score, scratch));
     const float weight = visible ? expf(score - now) : 0.0f;
     const float keep = expf(largest - now);
-    weights[thread] = weight;
+    weights[thread] = weight * v_scale;
     denominator = denominator * keep + block_sum<kAttentionThreads>(weight, scratch);
     largest = now;
     sum.x *= keep;

@@ -11,7 +11,7 @@ BindingOrReason bind_kv_append(const OpCall& call) {
   binder.number("HEAD_DIM", state.head_dim);
   binder.number("PAGE_TOKENS", call.page_tokens);
   binder.type("X_TYPE", call.operands[0].dtype);
-  binder.type("KV_TYPE", state.dtype);
+  binder.state("KV_TYPE", state.dtype);
   binder.require(call.operands[1].dtype == call.operands[0].dtype, "k and v differ in type");
   const Dim rows = call.operands[0].dims[0];
   return binder.finish([rows](const KernelArgs& args, const Launcher& launch) {

@@ -15,7 +15,7 @@ BindingOrReason bind_rope_kv_append(const OpCall& call) {
   binder.number("INTERLEAVED", attrs.rope.interleaved);
   binder.number("PAGE_TOKENS", call.page_tokens);
   binder.type("X_TYPE", call.operands[0].dtype);
-  binder.type("KV_TYPE", call.operands[5].state.dtype);
+  binder.state("KV_TYPE", call.operands[5].state.dtype);
   binder.vector(2);
   const Dim rows = call.operands[0].dims[0];
   return binder.finish([=](const KernelArgs& args, const Launcher& launch) {

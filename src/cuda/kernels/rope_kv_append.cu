@@ -13,7 +13,7 @@ struct RopeKvAppendParams {
   float scale;            // on cos and sin
 };
 
-// One block a row.
+// One block a row; in 8 bit a warp of it a kv head.
 constexpr Launch rope_kv_append_launch(long long rows) {
   return {.grid_x = static_cast<unsigned>(rows), .block = 128};
 }
@@ -27,55 +27,77 @@ constexpr Launch rope_kv_append_launch(long long rows) {
 
 namespace ingot::cuda {
 
-using Page = KvPage<KV_HEADS, HEAD_DIM, PAGE_TOKENS>;
+using Page = KvPage<KV_HEADS, HEAD_DIM, PAGE_TOKENS, KV_TYPE>;
 
-// Where value d of a head goes: q's result, or the page for the heads after them. Stores there are
-// rounded to X_TYPE first, as by rope and kv_append one after the other.
-struct Destination {
-  X_TYPE* q;
-  KV_TYPE* k;  // of kv head 0
-  __device__ void store(int head, int d, float value) const {
-    if (head < HEADS)
-      q[head * HEAD_DIM + d] = from_float<X_TYPE>(value);
-    else
-      k[(head - HEADS) * PAGE_TOKENS * HEAD_DIM + d] = from_float<KV_TYPE>(rounded<X_TYPE>(value));
-  }
-};
+constexpr int kPairs = ROTARY_DIM / 2;
+constexpr int kRest = HEAD_DIM - ROTARY_DIM;
 
-extern "C" __global__ void rope_kv_append(const __grid_constant__ RopeKvAppendParams p) {
-  constexpr int kPairs = ROTARY_DIM / 2;
-  constexpr int kRest = HEAD_DIM - ROTARY_DIM;
-  constexpr int kTurned = HEADS + KV_HEADS;
+// The token's heads [first, last) rotated by `threads` threads, of which this is number `thread`;
+// store(head, d, value) gets every value once.
+template <typename Store>
+__device__ void rotate_heads(const RopeKvAppendParams& p, const X_TYPE* x, int first, int last,
+                             int thread, int threads, Store store) {
   const i64 token = blockIdx.x;
-  const X_TYPE* x = static_cast<const X_TYPE*>(p.qkv) + token * (HEADS + 2 * KV_HEADS) * HEAD_DIM;
   const int position = p.positions[token];
   const float* inv_freq = p.inv_freq + static_cast<i64>(p.rope_row[token]) * kPairs;
-  const int slot = p.slots[token];
-  KV_TYPE* page =
-      static_cast<KV_TYPE*>(p.pages) + Page::row(slot / PAGE_TOKENS, 0, slot % PAGE_TOKENS);
-  const Destination to{static_cast<X_TYPE*>(p.q) + token * HEADS * HEAD_DIM, page};
-
-  for (int i = threadIdx.x; i < kTurned * kPairs; i += 128) {
+  for (int i = thread; i < (last - first) * kPairs; i += threads) {
     const int pair = i % kPairs;
-    const int head = i / kPairs;
-    const int first = INTERLEAVED ? 2 * pair : pair;
-    const int second = first + (INTERLEAVED ? 1 : kPairs);
-    float a = to_float(x[head * HEAD_DIM + first]);
-    float b = to_float(x[head * HEAD_DIM + second]);
+    const int head = first + i / kPairs;
+    const int even = INTERLEAVED ? 2 * pair : pair;
+    const int odd = even + (INTERLEAVED ? 1 : kPairs);
+    float a = to_float(x[head * HEAD_DIM + even]);
+    float b = to_float(x[head * HEAD_DIM + odd]);
     rotate(a, b, position, inv_freq[pair], p.scale);
-    to.store(head, first, a);
-    to.store(head, second, b);
+    store(head, even, a);
+    store(head, odd, b);
   }
   if constexpr (kRest > 0)
-    for (int i = threadIdx.x; i < kTurned * kRest; i += 128) {
-      const int head = i / kRest;
+    for (int i = thread; i < (last - first) * kRest; i += threads) {
+      const int head = first + i / kRest;
       const int d = ROTARY_DIM + i % kRest;
-      to.store(head, d, to_float(x[head * HEAD_DIM + d]));
+      store(head, d, to_float(x[head * HEAD_DIM + d]));
     }
-  const X_TYPE* v = x + kTurned * HEAD_DIM;
-  for (int i = threadIdx.x; i < KV_HEADS * HEAD_DIM; i += 128)
-    page[Page::kVOffset + i / HEAD_DIM * PAGE_TOKENS * HEAD_DIM + i % HEAD_DIM] =
-        from_float<KV_TYPE>(to_float(v[i]));
+}
+
+// K is rounded to X_TYPE before it is stored, as by rope and kv_append one after the other.
+extern "C" __global__ void rope_kv_append(const __grid_constant__ RopeKvAppendParams p) {
+  const i64 token = blockIdx.x;
+  const X_TYPE* x = static_cast<const X_TYPE*>(p.qkv) + token * (HEADS + 2 * KV_HEADS) * HEAD_DIM;
+  const X_TYPE* v = x + (HEADS + KV_HEADS) * HEAD_DIM;
+  X_TYPE* q = static_cast<X_TYPE*>(p.q) + token * HEADS * HEAD_DIM;
+  const int slot = p.slots[token];
+  const int page = slot / PAGE_TOKENS;
+  KV_TYPE* to = static_cast<KV_TYPE*>(p.pages) + Page::row(page, 0, slot % PAGE_TOKENS);
+  constexpr int kHead = PAGE_TOKENS * HEAD_DIM;  // from a kv head's row to the next one's
+
+  const auto store_q = [&](int head, int d, float value) {
+    q[head * HEAD_DIM + d] = from_float<X_TYPE>(value);
+  };
+  if constexpr (Page::kScaled) {
+    __shared__ float turned[4][HEAD_DIM];
+    rotate_heads(p, x, 0, HEADS, threadIdx.x, 128, store_q);
+    float* k = turned[threadIdx.x / 32];
+    for (int head = threadIdx.x / 32; head < KV_HEADS; head += 4) {
+      rotate_heads(p, x, HEADS + head, HEADS + head + 1, threadIdx.x % 32, 32,
+                   [&](int, int d, float value) { k[d] = rounded<X_TYPE>(value); });
+      __syncwarp();
+      float* scale = Page::scale(p.pages, page, head, slot % PAGE_TOKENS);
+      store_kv_row<HEAD_DIM>([&](int d) { return k[d]; }, to + head * kHead, scale);
+      store_kv_row<HEAD_DIM>([&](int d) { return to_float(v[head * HEAD_DIM + d]); },
+                             to + Page::kVOffset + head * kHead, scale + Page::kVScaleOffset);
+      __syncwarp();
+    }
+  } else {
+    rotate_heads(p, x, 0, HEADS + KV_HEADS, threadIdx.x, 128, [&](int head, int d, float value) {
+      if (head < HEADS)
+        store_q(head, d, value);
+      else
+        to[(head - HEADS) * kHead + d] = from_float<KV_TYPE>(rounded<X_TYPE>(value));
+    });
+    for (int i = threadIdx.x; i < KV_HEADS * HEAD_DIM; i += 128)
+      to[Page::kVOffset + i / HEAD_DIM * kHead + i % HEAD_DIM] =
+          from_float<KV_TYPE>(to_float(v[i]));
+  }
 }
 
 }  // namespace ingot::cuda

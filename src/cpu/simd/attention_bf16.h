@@ -1,12 +1,13 @@
 #pragma once
 
-// Attention over a bf16 KV cache with BF16 instructions: queries and probabilities are rounded to
-// bf16 and meet K and V as the cache keeps them, two products at a time, summed in f32. An f32
-// cache is the AVX-512 tier's.
+// Attention over a bf16 or e4m3 KV cache with BF16 instructions: queries and probabilities are
+// rounded to bf16 and meet K and V as the cache keeps them (e4m3 is exact in bf16), two products at a
+// time, summed in f32. Scales of an e4m3 cache meet logits and probabilities.
 //
 // One order for direct and tiled: a logit sums pairs of dimensions, a value pairs of tokens at even
 // positions, each one vdpbf16ps a pair. A token that a row does not see has probability 0 and
-// adds an exact zero; where no row sees it, zeros are read instead of its V, which may be anything.
+// adds an exact zero; where no row sees it, zeros are read instead of its V in bf16, which may be
+// anything, while e4m3 gives a number whatever the byte.
 // vdpbf16ps takes denormals, its sums included, as zeros, so how many such zeros are added does not
 // matter to a sum that was rescaled into the denormals either.
 //
@@ -35,9 +36,10 @@ inline Vec words_of(Vec low, Vec high) {
 }
 
 // Values d to d + 31 of a row, zeros from `dim` on.
-inline __m512i load_halves(const uint16_t* row, int d, int dim) {
-  const int left = dim - d;
+inline __m512i load_halves(const uint16_t* row, int64_t d, int64_t dim) {
+  const int64_t left = dim - d;
   if (left >= 32) return _mm512_loadu_si512(row + d);
+  if (left <= 0) return _mm512_setzero_si512();
   return _mm512_maskz_loadu_epi16((1u << left) - 1, row + d);
 }
 
@@ -52,17 +54,6 @@ inline void interleave(__m512i even, __m512i odd, Vec& low, Vec& high) {
   high = (Vec)_mm512_permutex2var_epi16(even, second, odd);
 }
 
-// V of the pair of tokens at `token` of a block, zeros for those outside `seen`.
-struct ValuePair {
-  const uint16_t* even;
-  const uint16_t* odd;
-};
-
-inline ValuePair value_pair(const uint16_t* v, int dim, int token, Seen seen) {
-  const uint16_t* row = v + static_cast<int64_t>(token) * dim;
-  return {token >= seen.begin ? row : kNoValues, token + 1 < seen.end ? row + dim : kNoValues};
-}
-
 // 16 pairs of a query from value d on, scaled and rounded.
 inline Vec query_words(const float* q, int d, int dim, float scale) {
   const int left = dim - d;
@@ -73,7 +64,7 @@ inline Vec query_words(const float* q, int d, int dim, float scale) {
 }
 
 // Rows of q as pairs, in the first words of rows of `padded`. Rows beyond `real` are zeros.
-inline void round_queries(const Rows& rows, int real) {
+inline void round_to_bf16(const Rows& rows, int real) {
   const AttentionItem& item = rows.item;
   for (int r = 0; r < rows.count; ++r) {
     const float* q = item.q + r / item.group * item.q_stride + r % item.group * item.dim;
@@ -112,10 +103,10 @@ inline bool outgrows(Vec tops, const RowState& s) {
   return _mm512_cmp_ps_mask(tops, splat(s.top + kSlack), _CMP_GT_OQ) != 0;
 }
 
-// p [64]: logits in, 2^(p - top) as bf16 in its first 32 words out. The sum is that of the rounded
-// values: a result is then a mean of V whose weights are a little off but add up to 1. Against sums
-// before rounding that is up to half of the error where few keys count or V has a mean, and an
-// instruction less.
+// p [64]: logits in, 2^(p - top) as bf16 in its first 32 words out, times the scales of V where there
+// are any. Without them the sum is that of the rounded values: a result is then a mean of V whose
+// weights are a little off but add up to 1. Against sums before rounding that is up to half of the
+// error where few keys count or V has a mean, and an instruction less.
 inline void exponentials_to_bf16(float* p, RowState& s) {
   const Vec top = splat(s.top);
   const Vec ones = _mm512_castsi512_ps(_mm512_set1_epi32(0x3f803f80));
@@ -129,16 +120,34 @@ inline void exponentials_to_bf16(float* p, RowState& s) {
   store(p + 16, high);
 }
 
-// The softmax of N rows from `row` on, p [N][64] as above; the rest as `soften`. Step by step for
-// all rows: one row alone would wait for its own results.
-template <int N>
-inline void soften_to_bf16(const Rows& rows, int row, const Seen (&seen)[N], float* p) {
+inline void weights_to_bf16(float* p, const float* scales, RowState& s) {
+  const Vec top = splat(s.top);
+  Vec sums = load(s.sums);
+  Vec weights[4];
+#pragma GCC unroll 8
+  for (int i = 0; i < 4; ++i) {
+    const Vec e = rough_exp2(sub(load(p + i * 16), top));
+    sums = add(sums, e);
+    weights[i] = weights_of(e, load(scales + i * 16));
+  }
+  store(s.sums, sums);
+  store(p, words_of(weights[0], weights[1]));
+  store(p + 16, words_of(weights[2], weights[3]));
+}
+
+// The softmax of N rows from `row` on, rows.p [N][64] as above; the rest as `soften`. Step by step
+// for all rows: one row alone would wait for its own results.
+template <int N, bool kScaled>
+inline void soften_to_bf16(const Rows& rows, int row, const Seen (&seen)[N], BlockScales scales) {
   RowState* states = rows.states + row;
   Vec tops[N];
   bool grow = false;
 #pragma GCC unroll 8
   for (int i = 0; i < N; ++i) {
-    tops[i] = seen[i].any() ? cap_and_tops(rows.item, seen[i], p + i * kKeyBlock) : splat(kMasked);
+    float* at = rows.p + i * kKeyBlock;
+    if constexpr (kScaled)
+      for (int k = 0; k < kKeyBlock; k += 16) store(at + k, mul(load(at + k), load(scales.k + k)));
+    tops[i] = seen[i].any() ? cap_and_tops(rows.item, seen[i], at) : splat(kMasked);
     grow |= outgrows(tops[i], states[i]);
   }
   for (int i = 0; grow && i < N; ++i) {
@@ -152,15 +161,63 @@ inline void soften_to_bf16(const Rows& rows, int row, const Seen (&seen)[N], flo
   }
 #pragma GCC unroll 8
   for (int i = 0; i < N; ++i) {
-    float* at = p + i * kKeyBlock;
+    float* at = rows.p + i * kKeyBlock;
     if (seen[i].any()) {
-      exponentials_to_bf16(at, states[i]);
+      if constexpr (kScaled)
+        weights_to_bf16(at, scales.v, states[i]);
+      else
+        exponentials_to_bf16(at, states[i]);
     } else {
       store(at, splat(0.0f));
       store(at + 16, splat(0.0f));
     }
   }
 }
+
+// The arithmetic of attention_pairs_*.h over a bf16 cache.
+struct Bf16Pairs {
+  static constexpr int kPairBytes = 4;
+  static constexpr bool kScaled = false;
+  static void add(Vec& sums, Vec words, Vec pair) { add_dots(sums, words, pair); }
+  static Vec keys(const uint8_t* k) { return load(reinterpret_cast<const float*>(k)); }
+  template <int NV>
+  static void values(const ValuesAt& at, Vec (&w)[NV]) {
+    const auto* row = reinterpret_cast<const uint16_t*>(at.v) + at.token * at.dim;
+    const uint16_t* even = at.token >= at.seen.begin ? row : kNoValues;
+    const uint16_t* odd = at.token + 1 < at.seen.end ? row + at.dim : kNoValues;
+#pragma GCC unroll 8
+    for (int v = 0; v < NV; v += 2) {
+      const int64_t d = at.d + v * kLanes;
+      Vec high;
+      interleave(load_halves(even, d, at.dim), load_halves(odd, d, at.dim), w[v],
+                 v + 1 < NV ? w[v + 1] : high);
+    }
+  }
+  static Vec start(const float* o) { return load(o); }
+  static void finish(Vec sums, const RowState&, float* o) { store(o, sums); }
+  static void round_queries(const Rows& rows, int real) { round_to_bf16(rows, real); }
+  template <int N>
+  static void soften(const Rows& rows, int row, const Seen (&seen)[N], BlockScales scales) {
+    soften_to_bf16<N, false>(rows, row, seen, scales);
+  }
+};
+
+// The same over an e4m3 cache.
+struct E4m3Pairs : Bf16Pairs {
+  static constexpr int kPairBytes = 2;
+  static constexpr bool kScaled = true;
+  static Vec keys(const uint8_t* k) { return e4m3_words(k); }
+  template <int NV>
+  static void values(const ValuesAt& at, Vec (&w)[NV]) {
+    const uint8_t* row = at.v + at.token * at.dim + 2 * at.d;
+#pragma GCC unroll 8
+    for (int v = 0; v < NV; ++v) w[v] = e4m3_words(row + v * kLanes * 2);
+  }
+  template <int N>
+  static void soften(const Rows& rows, int row, const Seen (&seen)[N], BlockScales scales) {
+    soften_to_bf16<N, true>(rows, row, seen, scales);
+  }
+};
 
 }  // namespace
 }  // namespace ingot::cpu
