@@ -1,7 +1,8 @@
-// Attention on the CPU over a KV cache in bf16, int8 and fp8: prefill as a share of the peak of multiply-adds (of BF16 instructions where
-// the tier has them), decode as a share of the read bandwidth. Limits are measured between the
-// repetitions; medians of both are compared.
-// usage: cpu_attention_bench [threads [tier [prefill|decode]]]
+// Attention on the CPU over a KV cache in bf16, int8 and fp8: prefill as a share of the peak of
+// multiply-adds (of BF16 instructions where the tier has them), decode as a share of the read
+// bandwidth. Limits are measured between the repetitions; medians of both are compared.
+//
+//   cpu_attention_bench [threads [tier [prefill|decode]]]
 #include "cpu/attention.h"
 #include "cpu/description.h"
 #include "cpu/kernel_maker.h"

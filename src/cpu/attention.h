@@ -10,8 +10,8 @@
 
 namespace ingot::cpu {
 
-// The kernels of a tier for a cache; a tier without its own has those of the tier below. `exact`: in
-// f32 throughout, whatever shorter arithmetic the tier has.
+// The kernels of a tier for a cache; a tier without its own has those of the tier below. `exact`:
+// in f32 throughout, whatever shorter arithmetic the tier has.
 const AttentionKernels& attention_kernels(Tier tier, KvStore store, bool exact);
 
 // What does not change between runs.

@@ -127,8 +127,7 @@ class PlanCheck {
     std::int64_t elements = 0;  // of K in a page of every state
     for (const PlanState& s : plan_.states) {
       const StateSpec& spec = s.spec;
-      if (!is_state_dtype(spec.dtype))
-        bad("state {} of {}", s.name, dtype_name(spec.dtype));
+      if (!is_state_dtype(spec.dtype)) bad("state {} of {}", s.name, dtype_name(spec.dtype));
       const auto page =
           checked_product(std::array{spec.kv_heads, spec.head_dim, plan_.page_tokens});
       if (!page || *page > kMaxElements - elements) bad("state {} of absurd size", s.name);

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 namespace ingot {
 namespace {
@@ -122,7 +123,7 @@ TEST_F(CommandsTest, HelpNamesDefaults) {
   for (const char* value : {"512", "64", "1", "5"})
     EXPECT_THAT(bench, HasSubstr(std::string("(default: ") + value + ")"));
   const std::string run = good({"run", "--help"});
-  for (const char* part : {"generation_config.json", "0.7", "0.9", "the CPU takes"})
+  for (const char* part : {"generation_config.json", "0.7", "0.9", "(default: auto, bf16)"})
     EXPECT_THAT(run, HasSubstr(part));
   const std::string batch = good({"batch", "--help"});
   const std::size_t at = batch.find("  {\"id\": 1");  // the sample is a line that it takes
@@ -398,6 +399,31 @@ TEST_F(CommandsTest, APlaceThatCannotBeWrittenIsToldBeforeAnyWork) {
   EXPECT_THAT(files(), testing::IsEmpty());
 }
 
+// The cache's type and its bytes, before a build and of an engine.
+TEST_F(CommandsTest, TheKvCacheIsWhatTheOptionSays) {
+  const Json info = json({"inspect", kModel, "--device", "cpu", "--plan", "--json"});
+  const Json& state = info.at("plan").at("states").at(0).at("spec");
+  const auto layers = info.at("plan").at("states").size();
+  const auto rows = 2 * state.at("kv_heads").get<std::size_t>() * layers;  // K and V of a token
+  const auto dim = state.at("head_dim").get<std::size_t>();
+  for (const auto& [option, name, row] : {std::tuple("auto", "bf16", 2 * dim),
+                                          {"bf16", "bf16", 2 * dim},
+                                          {"int8", "int8", dim + 4},
+                                          {"fp8", "fp8", dim + 4}}) {
+    const Json plan = json({"plan", kModel, "--device", "cpu", "--kv-cache", option, "--json"});
+    EXPECT_EQ(plan.at("kv_cache"), name);
+    EXPECT_EQ(plan.at("kv_bytes_per_token"), rows * row);
+    const std::string path = work_ / (std::string(option) + ".ingot");
+    good({"build", kModel, "-o", path, "--target", "cpu", "--kv-cache", option});
+    EXPECT_EQ(json({"inspect", path, "--json"}).at("kv_cache"), name);
+    EXPECT_THAT(good({"inspect", path}), HasSubstr(std::string("KV cache     ") + name + "\n"));
+    EXPECT_THAT(good({"plan", path}), HasSubstr(std::string("KV cache: ") + name + ", "));
+    const std::vector<std::string> run = {"run",           path, "-p", "Hello", "--max-tokens", "4",
+                                          "--temperature", "0"};
+    EXPECT_EQ(good(run), good(run));
+  }
+}
+
 TEST_F(CommandsTest, InspectShowsWhatAnEngineHolds) {
   const std::string path = engine();
   const Json all = json({"inspect", path, "--weights", "--plan", "--passes", "--verify", "--json"});
@@ -426,7 +452,8 @@ TEST_F(CommandsTest, AnEngineKeepsWhatItWasBuiltWith) {
     bad(2, {command, path, "--max-batch", "3"});
     bad(2, {command, path, "--max-seq", "17"});
     bad(2, {command, path, "--quant", "frob"});
-    bad(2, {command, path, "--kv-cache", "bf16"});
+    EXPECT_THAT(bad(2, {command, path, "--kv-cache", "int8"}),
+                HasSubstr("built with a KV cache in bf16"));
     bad(2, {command, path, "--skip-pass", "merge_linears"});
   }
   bad(2, {"plan", path, "--target", "sm_90a"});

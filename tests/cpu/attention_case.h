@@ -84,6 +84,8 @@ struct StepOptions {
   std::uint8_t stale = 0;  // byte that unused cache memory holds
   std::int64_t lost = 0;   // first tokens of each sequence that the cache does not hold
   std::int64_t max_tokens = 1024;
+  std::int64_t bad_position = -1;  // a token whose first value of `bad_what` is no number
+  int bad_what = 0;                // as token_values
 };
 
 // The results' rows: [tokens][heads * dim].
@@ -104,16 +106,21 @@ inline std::vector<float> run_step(const AttentionConfig& c, const std::vector<S
   std::vector<std::int32_t> context;
   std::vector<float> q;
   const KvWriter writer(layout);
+  const auto values_of = [&](int id, std::int64_t t, int what, std::int64_t n) {
+    std::vector<float> values = token_values(id, t, what, n);
+    if (t == o.bad_position && what == o.bad_what) values[0] = std::nanf("");
+    return values;
+  };
   for (std::int64_t s = 0; s < sequences; ++s) {
     const StepSequence& sequence = step[static_cast<std::size_t>(s)];
     for (std::int64_t t = o.lost; t < sequence.context; ++t) {
       const std::int64_t page = order[static_cast<std::size_t>(s * width + t / c.page_tokens)];
       writer.append(rows, pages, page * c.page_tokens + t % c.page_tokens,
-                    token_values(sequence.id, t, 1, c.kv_heads * c.dim).data(),
-                    token_values(sequence.id, t, 2, c.kv_heads * c.dim).data());
+                    values_of(sequence.id, t, 1, c.kv_heads * c.dim).data(),
+                    values_of(sequence.id, t, 2, c.kv_heads * c.dim).data());
     }
     for (std::int64_t t = sequence.context - sequence.queries; t < sequence.context; ++t) {
-      const std::vector<float> row = token_values(sequence.id, t, 0, c.heads * c.dim);
+      const std::vector<float> row = values_of(sequence.id, t, 0, c.heads * c.dim);
       q.insert(q.end(), row.begin(), row.end());
     }
     start.push_back(start.back() + static_cast<std::int32_t>(sequence.queries));

@@ -205,6 +205,40 @@ TEST_P(AttentionTest, WhatLiesBeforeTheWindowDoesNotMatter) {
   }
 }
 
+// What is no number is never hidden by fixed point or by a scale: a query, a K or a V of the first
+// head that holds one makes all NaN that meets it, and nothing else.
+TEST_P(AttentionTest, WhatIsNoNumberStaysNone) {
+  constexpr std::int64_t n = 150, bad = 70;
+  for (const AttentionConfig& c : configs()) {
+    // A sharp softmax leaves some V out altogether.
+    if (!has_scales(c.store) || c.sharpness > 2) continue;
+    const std::int64_t dim = c.dim, group = c.heads / c.kv_heads, width = c.heads * dim;
+    const std::vector<float> clean = run_step(c, {{1, n, n}}, options());
+    for (const int what : {0, 1, 2})
+      for (const std::int64_t chunk : {n, std::int64_t{1}}) {
+        StepOptions o = options();
+        o.bad_position = bad;
+        o.bad_what = what;
+        const std::int64_t first = chunk == n ? 0 : bad;  // one by one from there on
+        for (std::int64_t begin = first; begin < n; begin += chunk) {
+          const std::vector<float> got = run_step(c, {{1, begin + chunk, chunk}}, o);
+          for (std::int64_t i = 0; i < chunk * width; ++i) {
+            const std::int64_t t = begin + i / width, head = i % width / dim;
+            const bool sees = t >= bad && (c.window == 0 || t - bad < c.window);
+            const bool meets = what == 0 ? t == bad && head == 0 : sees && head < group;
+            if (meets) {
+              ASSERT_TRUE(std::isnan(got[static_cast<std::size_t>(i)])) << describe(c) << " " << t;
+            } else {
+              ASSERT_EQ(got[static_cast<std::size_t>(i)],
+                        clean[static_cast<std::size_t>(begin * width + i)])
+                  << describe(c) << " " << t << " what " << what;
+            }
+          }
+        }
+      }
+  }
+}
+
 TEST_P(AttentionTest, SequencesWithNothingToDoAreSkipped) {
   const AttentionConfig c;
   const std::vector<float> alone = run_step(c, {{2, 40, 40}}, options());

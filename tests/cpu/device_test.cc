@@ -140,9 +140,18 @@ TEST(CpuDevice, KvPagesOfAnyShapeAreCounted) {
   EXPECT_EQ(device->page_bytes(spec, 64), 64u * 2 * 3 * 64 * 2);
   EXPECT_EQ(device->kv_dtype(ComputeMode::kNative), DType::kBF16);
   EXPECT_EQ(device->kv_dtype(ComputeMode::kF32), DType::kF32);
-  StateSpec odd = spec;
-  odd.dtype = DType::kI8;
-  EXPECT_THROW(device->page_bytes(odd, 64), Error);
+  StateSpec other = spec;
+  for (const DType dtype : {DType::kI8, DType::kE4M3}) {  // an f32 scale for every K and V
+    other.dtype = dtype;
+    EXPECT_EQ(device->page_bytes(other, 64), 64u * 2 * 3 * (64 + 4));
+    EXPECT_EQ(device->page_bytes(other, 64), 64u * state_token_bytes(other));
+  }
+  other.head_dim = 33;  // K in pairs
+  EXPECT_EQ(device->page_bytes(other, 64), 64u * 3 * (34 + 33 + 8));
+  for (const DType dtype : {DType::kE5M2, DType::kF16, DType::kU8}) {
+    other.dtype = dtype;
+    EXPECT_THROW(device->page_bytes(other, 64), Error);
+  }
   EXPECT_THROW(device->page_bytes(spec, 10), Error);
 }
 

@@ -2,15 +2,19 @@
 
 #include "base/half.h"
 #include "cpu/kernel_maker.h"
+#include "cpu/kv_writer.h"
+#include "ops/reference/kv_row.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace ingot::cpu {
@@ -102,6 +106,75 @@ TEST(CpuRows, RoundsToBf16AsStorageDoes) {
                 std::bit_cast<std::uint32_t>(bf16_to_f32(halves[i])));
     }
   }
+}
+
+// Rows of every size of numbers; the last ones have no range of their own.
+std::vector<std::vector<float>> rows_to_keep(std::size_t dim) {
+  std::vector<std::vector<float>> rows;
+  for (const float size : {1.0f, 1e-20f, 3e30f, 448.0f, 127.0f}) {
+    rows.push_back(normals(dim, 40 + static_cast<unsigned>(dim)));
+    for (float& x : rows.back()) x *= size;
+  }
+  // Far apart, to meet e4m3's every exponent, and its ties beside a largest of 448.
+  rows.push_back(normals(dim, 50));
+  for (std::size_t i = 0; i < dim; ++i) rows.back()[i] *= std::exp2(-static_cast<float>(i % 20));
+  rows.emplace_back(dim);
+  for (std::size_t i = 0; i < dim; ++i)
+    rows.back()[i] =
+        std::ldexp(16.0f + static_cast<float>(i % 32) / 2, static_cast<int>(i % 11) - 8);
+  rows.back()[dim / 2] = 448;
+  for (const float odd :
+       {0.0f, 1e-31f, 1e-42f, INFINITY, -INFINITY, std::nanf(""), -std::nanf("")}) {
+    rows.emplace_back(dim, odd == 0 || std::fabs(odd) < 1 ? odd : 1.0f);
+    rows.back()[dim - 1] = odd;
+  }
+  return rows;
+}
+
+// Bytes of a page, read back through the layout: the reference's codes and scales on every tier,
+// and nothing written beside them.
+TEST(CpuRows, EightBitRowsAreTheReferencesOnEveryTier) {
+  for (const KvStore store : {KvStore::kInt8, KvStore::kE4m3})
+    for (const std::int64_t dim : {1, 16, 33, 64, 80, 256, 512}) {
+      const DType dtype = store == KvStore::kInt8 ? DType::kI8 : DType::kE4M3;
+      const KvLayout layout{.kv_heads = 2, .dim = dim, .page_tokens = 32, .store = store};
+      const auto n = static_cast<std::size_t>(dim);
+      for (const std::vector<float>& row : rows_to_keep(n)) {
+        std::vector<float> k(2 * n), v(2 * n);
+        for (std::size_t i = 0; i < n; ++i) k[i] = v[n + i] = row[i], k[n + i] = v[i] = 2.0f;
+        std::vector<std::uint8_t> codes(n);
+        const float scale = encode_kv_row(dtype, row, codes);
+        for (const Tier tier : tiers_here()) {
+          constexpr std::byte kBefore{0x5b};
+          std::vector<std::byte> page(static_cast<std::size_t>(layout.page_bytes()), kBefore);
+          KvWriter(layout).append(row_kernels(tier), page.data(), 17, k.data(), v.data());
+          const auto code = [&](std::int64_t at) {
+            return static_cast<std::uint8_t>(
+                std::exchange(page[static_cast<std::size_t>(at)], kBefore));
+          };
+          for (std::int64_t d = 0; d < dim; ++d) {
+            ASSERT_EQ(code(layout.k_at(0, 17, d)), codes[static_cast<std::size_t>(d)])
+                << tier_name(tier) << " " << row[static_cast<std::size_t>(d)];
+            ASSERT_EQ(code(layout.v_at(1, 17, d)), codes[static_cast<std::size_t>(d)]);
+            code(layout.k_at(1, 17, d)), code(layout.v_at(0, 17, d));
+          }
+          const auto scale_at = [&](std::int64_t at) {
+            float x;
+            std::memcpy(&x, page.data() + at, sizeof x);
+            std::fill_n(page.begin() + at, sizeof x, kBefore);
+            return x;
+          };
+          for (const float x :
+               {scale_at(layout.k_scale_at(0, 17)), scale_at(layout.v_scale_at(1, 17))})
+            ASSERT_TRUE(x == scale || (std::isnan(x) && std::isnan(scale))) << x << " " << scale;
+          scale_at(layout.k_scale_at(1, 17)), scale_at(layout.v_scale_at(0, 17));
+          for (std::int64_t d = dim; d % 2 == 1; ++d)  // a pair's second
+            for (const std::int64_t head : {0, 1}) ASSERT_EQ(code(layout.k_at(head, 17, d)), 0);
+          ASSERT_TRUE(
+              std::all_of(page.begin(), page.end(), [](std::byte b) { return b == kBefore; }));
+        }
+      }
+    }
 }
 
 TEST(CpuRows, SwigluIsRightUpToTheEnds) {

@@ -86,6 +86,8 @@ TEST(Target, AnswersTheCompiler) {
   EXPECT_EQ(device->activation_dtype(ComputeMode::kF32), DType::kF32);
   const StateSpec state{.kv_heads = 3, .head_dim = 64, .dtype = DType::kBF16};
   EXPECT_EQ(device->page_bytes(state, 32), 2u * 3 * 64 * 32 * 2);
+  const StateSpec int8{.kv_heads = 3, .head_dim = 64, .dtype = DType::kI8};
+  EXPECT_EQ(device->page_bytes(int8, 32), 2u * 3 * (64 + 4) * 32);
 }
 
 TEST(Target, PacksEveryFormatWithoutLoss) {

@@ -35,8 +35,8 @@ constexpr int64_t key_unit(KvStore store) {
 
 // A page holds, for each kv head, K [page_tokens / 16][ceil(dim / unit)][16 tokens][unit], unit
 // being key_unit (16 logits are then one vector, without horizontal sums), then V, in 16 bit and
-// more [page_tokens][dim], in 8 bit [page_tokens / 2][dim][2 tokens]. In 8 bit the scales follow, of
-// K [page_tokens], then of V.
+// more [page_tokens][dim], in 8 bit [page_tokens / 2][dim][2 tokens]. In 8 bit the scales follow,
+// of K [page_tokens], then of V.
 struct KvPages {
   const uint8_t* pages;  // the layer's first page
   const int32_t* table;  // pages of this sequence, by token / page_tokens

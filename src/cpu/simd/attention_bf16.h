@@ -1,8 +1,8 @@
 #pragma once
 
 // Attention over a bf16 or e4m3 KV cache with BF16 instructions: queries and probabilities are
-// rounded to bf16 and meet K and V as the cache keeps them (e4m3 is exact in bf16), two products at a
-// time, summed in f32. Scales of an e4m3 cache meet logits and probabilities.
+// rounded to bf16 and meet K and V as the cache keeps them (e4m3 is exact in bf16), two products
+// at a time, summed in f32. Scales of an e4m3 cache meet logits and probabilities.
 //
 // One order for direct and tiled: a logit sums pairs of dimensions, a value pairs of tokens at even
 // positions, each one vdpbf16ps a pair. A token that a row does not see has probability 0 and
@@ -103,10 +103,10 @@ inline bool outgrows(Vec tops, const RowState& s) {
   return _mm512_cmp_ps_mask(tops, splat(s.top + kSlack), _CMP_GT_OQ) != 0;
 }
 
-// p [64]: logits in, 2^(p - top) as bf16 in its first 32 words out, times the scales of V where there
-// are any. Without them the sum is that of the rounded values: a result is then a mean of V whose
-// weights are a little off but add up to 1. Against sums before rounding that is up to half of the
-// error where few keys count or V has a mean, and an instruction less.
+// p [64]: logits in, 2^(p - top) as bf16 in its first 32 words out, times the scales of V where
+// there are any. Without them the sum is that of the rounded values: a result is then a mean of V
+// whose weights are a little off but add up to 1. Against sums before rounding that is up to half
+// of the error where few keys count or V has a mean, and an instruction less.
 inline void exponentials_to_bf16(float* p, RowState& s) {
   const Vec top = splat(s.top);
   const Vec ones = _mm512_castsi512_ps(_mm512_set1_epi32(0x3f803f80));

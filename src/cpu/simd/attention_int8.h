@@ -1,7 +1,7 @@
 #pragma once
 
-// Attention over an int8 KV cache by products of 16-bit integers, summed in 32 bit without any error
-// and so in any order: the row of a query is kept in steps of its largest value / 32767, the
+// Attention over an int8 KV cache by products of 16-bit integers, summed in 32 bit without any
+// error and so in any order: the row of a query is kept in steps of its largest value / 32767, the
 // probabilities of a block of keys, times the scales of V, in steps of their largest / 32767. Both
 // are 100 times finer than the cache, and an instruction makes twice as many products as in f32.
 //
@@ -20,16 +20,17 @@ static_assert(int64_t{32767} * 127 * kMaxHeadDim <= INT32_MAX);
 // Floats in steps of a 32767th of their largest.
 struct Steps {
   float unit;  // no number where one of them is none
-  float by;    // 1 / unit; 0 for floats that are nothing beside 1
+  float by;    // 1 / unit; 0 where all are too small for it, or one is no number
 };
 
 // `tops`: max_magnitude of all.
 inline Steps steps_of(Vec tops) {
   const float top = largest_magnitude(tops);
-  return {top * (1 / kInt16Top), top > 1e-30f && top < 1e38f ? kInt16Top / top : 0.0f};
+  return {top * (1 / kInt16Top), top > 1e-30f ? kInt16Top / top : 0.0f};
 }
 
-// Rows of q as pairs of int16, in the first words of rows of `padded`. Rows beyond `real` are zeros.
+// Rows of q as pairs of int16, in the first words of rows of `padded`. Rows beyond `real` are
+// zeros.
 inline void round_to_int16(const Rows& rows, int real) {
   const AttentionItem& item = rows.item;
   alignas(64) float scaled[kMaxHeadDim + 16];
@@ -49,8 +50,8 @@ inline void round_to_int16(const Rows& rows, int real) {
   }
 }
 
-// p [64]: products of q and K in, whole numbers; the weights of the codes of V out, as pairs of int16
-// in its first 32 words, zeros where the row sees nothing, in steps of s.p_unit.
+// p [64]: products of q and K in, whole numbers; the weights of the codes of V out, as pairs of
+// int16 in its first 32 words, zeros where the row sees nothing, in steps of s.p_unit.
 [[gnu::always_inline]] inline void soften_to_int16(const AttentionItem& item, Seen seen,
                                                    BlockScales scales, float* p, RowState& s,
                                                    float* o) {

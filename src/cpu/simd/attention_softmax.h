@@ -89,8 +89,8 @@ inline Vec weights_of(Vec p, Vec scales) {
   return where_less(splat(0.0f), p, mul(p, scales), splat(0.0f));
 }
 
-// p: logits in, their exponentials out, relative to the row's running maximum; what the row gathered
-// before is rescaled when the maximum grows.
+// p: logits in, their exponentials out, relative to the row's running maximum; what the row
+// gathered before is rescaled when the maximum grows.
 [[gnu::always_inline]] inline void soften_seen(const AttentionItem& item, Seen seen, float* p,
                                                RowState& s, float* o) {
   const Seen groups = groups_of(seen);

@@ -14,13 +14,14 @@
 //   e4m3  scale = largest / 448; code = value * (448 / largest), rounded likewise; where that gives
 //         a subnormal number, one below 2^-6, the code is 0: no device need read them
 //
-// largest is the largest magnitude of the row; all in f32. Where it is below 1e-30 the scale and all
-// codes are 0. Where a number is not finite the scale is NaN and all codes are 0: whoever reads the
-// row is told.
+// largest is the largest magnitude of the row; all in f32. Where it is below 1e-30 the scale and
+// all codes are 0. Where a number is not finite the scale is NaN and all codes are 0: whoever
+// reads the row is told.
 //
-// Scales of rows instead of a checkpoint's one for each layer: keys of some channels and models reach
-// hundreds, where e4m3 ends at 448 and one scale for all leaves the others few bits; and in int8 one
-// scale costs accuracy that everybody reports. It costs 8 bytes a token and head, 6 % at 64 values.
+// Scales of rows instead of a checkpoint's one for each layer: keys of some channels and models
+// reach hundreds, where e4m3 ends at 448 and one scale for all leaves the others few bits; and in
+// int8 one scale costs accuracy that everybody reports. It costs 8 bytes a token and head, 6 % at
+// 64 values.
 namespace ingot {
 
 // The row's codes, as bytes, and its scale. `dtype` is i8 or e4m3.
