@@ -1,5 +1,6 @@
 #include "grammar/compiler.h"
 
+#include "base/check.h"
 #include "grammar/ebnf_printer.h"
 #include "grammar/grammar_cache.h"
 
@@ -179,12 +180,14 @@ void PendingGrammar::release() {
 }
 
 bool PendingGrammar::ready() const {
+  check(job_ != nullptr, "a PendingGrammar that submit() gave");
   const std::lock_guard lock(shared_->mutex);
   return job_->outcome.has_value() ||
          (job_->started && grammar::Deadline::Clock::now() > job_->deadline.end());
 }
 
 Outcome PendingGrammar::result() const {
+  check(job_ != nullptr, "a PendingGrammar that submit() gave");
   std::unique_lock lock(shared_->mutex);
   while (!job_->outcome.has_value()) {
     // A step of the compilation that cannot be stopped must not hold its caller.

@@ -1,8 +1,10 @@
 #include "grammar/ebnf_printer.h"
 
 #include "base/error.h"
+#include "grammar/position_automaton.h"
 #include "text/utf8.h"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <unordered_map>
@@ -151,14 +153,50 @@ class Printer {
 
   std::string sequence(ExprId id) {
     const Expr& e = rules_.expr(id);
-    if (e.kind != ExprKind::kSequence) return atom(id, nullptr);
+    if (e.kind != ExprKind::kSequence) return parts({&id, 1});
+    return parts(e.parts);
+  }
+
+  // What stands one after another. From the first to the last part that could match in several
+  // ways, what is regular is written as positions; the rest in place.
+  std::string parts(std::span<const ExprId> ids) {
     std::string out;
-    for (std::size_t i = 0; i < e.parts.size(); ++i) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
       if (i > 0) out += ' ';
-      const Expr* next = i + 1 < e.parts.size() ? &rules_.expr(e.parts[i + 1]) : nullptr;
-      out += atom(e.parts[i], next);
+      std::size_t end = i;
+      if (varies(ids[i])) {
+        for (std::size_t k = i; k < ids.size() && is_regular(rules_, ids[k]) && !is_counted(ids[k]);
+             ++k)
+          if (varies(ids[k])) end = k + 1;
+      }
+      const auto run = end > i ? positions(ids.subspan(i, end - i)) : std::nullopt;
+      if (run) {
+        out += name(*run);
+        i = end - 1;
+      } else {
+        out += atom(ids[i], i + 1 < ids.size() ? &rules_.expr(ids[i + 1]) : nullptr);
+      }
     }
     return out;
+  }
+
+  // Regular and not of one shape; a class alone, however often, is in place as good as anywhere.
+  bool varies(ExprId id) {
+    const Expr& e = rules_.expr(id);
+    if (is_counted(id) || !is_regular(rules_, id) || is_piece(rules_, id)) return false;
+    return !(e.kind == ExprKind::kRepeat && e.max == kUnbounded &&
+             rules_.expr(e.parts[0]).kind == ExprKind::kChars);
+  }
+
+  // A class that takes most characters, up to so many times: xgrammar counts them with one mask for
+  // all counts, which would each be dear.
+  bool is_counted(ExprId id) {
+    const Expr& e = rules_.expr(id);
+    return e.kind == ExprKind::kRepeat && e.max != kUnbounded && e.max > 8 &&
+           is_wide(rules_.expr(e.parts[0]));
+  }
+  static bool is_wide(const Expr& e) {
+    return e.kind == ExprKind::kChars && e.chars.contains(0x10ffff);
   }
 
   // `next`: what follows in the same sequence, or null.
@@ -191,11 +229,43 @@ class Printer {
       // mistaken for one more character.
       if (e.max != kUnbounded && next != nullptr && next->kind == ExprKind::kText &&
           !next->text.empty() && static_cast<unsigned char>(next->text[0]) < 0x80 &&
-          !what.chars.contains(static_cast<unsigned char>(next->text[0])) &&
-          what.chars.contains(0x10ffff))
+          !what.chars.contains(static_cast<unsigned char>(next->text[0])) && is_wide(what))
         return fmt::format("{}{{{},{}}}", negative_class(what.chars), e.min, e.max);
     }
     return chain(part, e.min, e.max);
+  }
+
+  // One rule for each position: the pieces that may be next, each with its position's rule. Nothing
+  // if there are too many.
+  std::optional<int> positions(std::span<const ExprId> ids) {
+    constexpr std::size_t kMaxEdges = 20'000;
+    const std::vector<ExprId> key(ids.begin(), ids.end());
+    if (const auto it = position_rules_.find(key); it != position_rules_.end()) return it->second;
+    const auto automaton = make_position_automaton(rules_, ids, kMaxEdges);
+    if (!automaton) return std::nullopt;
+    const int base = next_ + 1;
+    const auto rule_of = [&](int position) { return name(base + position); };
+    const auto write = [&](const std::string& rule, const std::vector<int>& next, bool may_end) {
+      std::string line = rule + " ::= ";
+      if (may_end) line += "\"\"";
+      bool more = may_end;
+      for (const int position : next) {
+        const auto i = static_cast<std::size_t>(position);
+        if (more) line += " | ";
+        more = true;
+        line += atom(automaton->pieces[i], nullptr);
+        if (!automaton->follow[i].empty()) line += ' ' + rule_of(position);
+      }
+      finish(line);
+    };
+    const int start = next_;
+    next_ = base + static_cast<int>(automaton->pieces.size());
+    position_rules_[key] = start;
+    write(name(start), automaton->first, automaton->may_be_empty);
+    for (std::size_t i = 0; i < automaton->pieces.size(); ++i)
+      if (!automaton->follow[i].empty())
+        write(rule_of(static_cast<int>(i)), automaton->follow[i], automaton->last[i]);
+    return start;
   }
 
   // `min` copies and the tail; the tail's rules call the next one last, which costs the matcher no
@@ -206,7 +276,9 @@ class Printer {
                                 ? name(number_of(expr_numbers_, part, part))
                                 : atom(part, nullptr);
     std::string tail;
-    if (max == kUnbounded) {
+    if (max == kUnbounded && rules_.expr(part).kind == ExprKind::kChars) {
+      tail = one + "*";
+    } else if (max == kUnbounded) {
       const auto [it, added] = stars_.try_emplace(part, next_);
       tail = name(it->second);
       if (added) {
@@ -266,6 +338,7 @@ class Printer {
   std::unordered_map<ExprId, int> stars_;
   std::map<std::pair<ExprId, int>, int> limited_;
   std::map<std::string, int> rows_;
+  std::map<std::vector<ExprId>, int> position_rules_;
 };
 
 }  // namespace

@@ -7,9 +7,11 @@
 
 #include <compiled_grammar_impl.h>
 #include <grammar_impl.h>
+#include <time.h>
 #include <xgrammar/xgrammar.h>
 
 #include <algorithm>
+#include <mutex>
 #include <stdexcept>
 #include <unordered_set>
 
@@ -46,9 +48,49 @@ struct MaskMachine::Impl {
   int rows;
 };
 
+namespace {
+
+// An ambiguous grammar makes each step dearer than the one before, without end, for everybody in
+// the batch. Processor time of this thread is counted, in seconds; masks made for the first time
+// are not.
+class WorkLimit {
+ public:
+  void charge(double seconds) {
+    ++calls_;
+    seconds_ += seconds;
+    if (seconds > kMaxCall || seconds_ > kFree + kMaxMean * calls_)
+      fail(ErrorCode::kRequest,
+           "[guided.masks] the grammar can match the text in too many ways: following it takes "
+           "{:.1f} "
+           "s for {} steps",
+           seconds_, calls_);
+  }
+  static double now() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+
+ private:
+  static constexpr double kMaxCall = 1;
+  static constexpr double kMaxMean = 0.01;
+  static constexpr double kFree = 2;
+  double seconds_ = 0;
+  int calls_ = 0;
+};
+
+}  // namespace
+
 struct MaskState::Impl {
   std::shared_ptr<const MaskMachine> machine;
   xgrammar::GrammarMatcher matcher;
+  WorkLimit work{};
+
+  std::size_t masks_made() {
+    auto* compiled = machine->impl_->compiled.ImplPtr();
+    const std::lock_guard lock(compiled->adaptive_token_mask_cache_mutex);
+    return compiled->adaptive_token_mask_cache.size();
+  }
 };
 
 struct MaskEngine::Impl {
@@ -134,12 +176,18 @@ void MaskState::fill(std::span<std::uint32_t> words) {
   tensor.ndim = 1;
   tensor.dtype = xgrammar::GetBitmaskDLType();
   tensor.shape = &size;
+  const std::size_t made = impl_->masks_made();
+  const double begin = WorkLimit::now();
   guarded([&] { impl_->matcher.FillNextTokenBitmask(&tensor); });
+  if (impl_->masks_made() == made) impl_->work.charge(WorkLimit::now() - begin);
   if (rows % 32 != 0) words.back() &= (1u << (rows % 32)) - 1;
 }
 
 bool MaskState::accept(std::int32_t token) {
-  return guarded([&] { return impl_->matcher.AcceptToken(token); });
+  const double begin = WorkLimit::now();
+  const bool accepted = guarded([&] { return impl_->matcher.AcceptToken(token); });
+  impl_->work.charge(WorkLimit::now() - begin);
+  return accepted;
 }
 
 void MaskState::rollback(int tokens) {

@@ -21,7 +21,8 @@ struct TokenTable {
 
 class MaskMachine;
 
-// Where one sequence stands. Not thread-safe.
+// Where one sequence stands. Not thread-safe. fill and accept throw Error{kRequest} where following
+// an ambiguous grammar takes too long; the state is then of no more use.
 class MaskState {
  public:
   explicit MaskState(std::shared_ptr<const MaskMachine> machine);

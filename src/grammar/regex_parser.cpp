@@ -22,6 +22,8 @@ int hex_value(char c) {
   return -1;
 }
 
+constexpr int kShortRun = 8;
+
 // What stands in a class: a set, and the set that its complement leaves out.
 struct ClassPart {
   CharSet narrow, wide;
@@ -52,7 +54,10 @@ class Parser {
     return true;
   }
 
-  ExprId write(const CharSet& set) { return use_.write_char(rules_, set); }
+  ExprId write(const CharSet& set) {
+    set_ = set;
+    return use_.write_char(rules_, set);
+  }
   ExprId anything() { return rules_.repeat(write(CharSet::all()), 0, kUnbounded); }
 
   ExprId alternatives(int depth) {
@@ -84,7 +89,9 @@ class Parser {
 
   ExprId quantified(int depth) {
     const std::size_t begin = at_;
-    const ExprId what = element(depth);
+    set_ = std::nullopt;
+    ExprId what = element(depth);
+    const std::optional<CharSet> set = std::move(set_);
     int min = 1;
     int max = 1;
     if (take("*")) {
@@ -103,6 +110,10 @@ class Parser {
     if (min > limit || max > limit) {
       at_ = begin;
       refuse(fmt::format("a repetition of more than {}", limit));
+    }
+    if (set && max > kShortRun && use_.run_of) {
+      const CharSet run = use_.run_of(*set);
+      if (!run.empty()) what = rules_.chars(run);
     }
     return rules_.repeat(what, min, max);
   }
@@ -169,6 +180,7 @@ class Parser {
     }
     const ExprId inner = alternatives(depth + 1);
     if (!take(")")) refuse("'(' without ')'");
+    set_ = std::nullopt;
     return inner;
   }
 
@@ -304,6 +316,7 @@ class Parser {
   std::string_view text_;
   const RegexUse& use_;
   std::size_t at_ = 0;
+  std::optional<CharSet> set_;  // of the element just written, if it is one character
 };
 
 }  // namespace

@@ -13,6 +13,9 @@ struct RegexUse {
   bool search = false;
   // How one character of the set is written.
   std::function<ExprId(RuleSet&, const CharSet&)> write_char;
+  // Which characters of the set a long counted run of it consists of; empty: all. A run without
+  // escapes is one that the matcher can count.
+  std::function<CharSet(const CharSet&)> run_of{};
 };
 
 // A regular expression of the kind that ECMAScript and Python share: literals, ".", classes, \d \w

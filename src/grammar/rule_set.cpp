@@ -64,6 +64,26 @@ ExprId RuleSet::sequence(std::vector<ExprId> parts) {
   return add({.kind = ExprKind::kSequence, .parts = std::move(flat)});
 }
 
+// Single characters among the parts become one class.
+std::vector<ExprId> RuleSet::with_characters_joined(std::vector<ExprId> parts) {
+  std::vector<CharRange> ranges;
+  const auto is_character = [&](ExprId id) {
+    const Expr& e = expr(id);
+    if (e.kind == ExprKind::kChars) {
+      ranges.insert(ranges.end(), e.chars.ranges().begin(), e.chars.ranges().end());
+      return true;
+    }
+    if (e.kind != ExprKind::kText || e.text.empty()) return false;
+    const Utf8Char c = decode_utf8(e.text.data(), e.text.data() + e.text.size());
+    if (static_cast<std::size_t>(c.size) != e.text.size()) return false;
+    ranges.push_back({c.code, c.code});
+    return true;
+  };
+  std::erase_if(parts, is_character);
+  if (!ranges.empty()) parts.push_back(chars(CharSet(std::move(ranges))));
+  return parts;
+}
+
 ExprId RuleSet::choice(std::vector<ExprId> parts) {
   std::vector<ExprId> flat;
   bool has_empty = false;
@@ -83,16 +103,58 @@ ExprId RuleSet::choice(std::vector<ExprId> parts) {
       keep(id);
     }
   }
+  if (flat.size() > 1) flat = with_characters_joined(std::move(flat));
   if (flat.empty()) return never();
   if (flat.size() == 1) return flat[0];
   return add({.kind = ExprKind::kChoice, .parts = std::move(flat)});
 }
 
+bool RuleSet::may_be_empty(ExprId id) const {
+  const Expr& e = expr(id);
+  const auto empty = [&](ExprId part) { return may_be_empty(part); };
+  switch (e.kind) {
+    case ExprKind::kText:
+      return e.text.empty();
+    case ExprKind::kSequence:
+      return std::ranges::all_of(e.parts, empty);
+    case ExprKind::kChoice:
+      return std::ranges::any_of(e.parts, empty);
+    case ExprKind::kRepeat:
+      return e.min == 0 || empty(e.parts[0]);
+    default:
+      return false;
+  }
+}
+
+// The same texts but the empty one.
+ExprId RuleSet::not_empty(ExprId id) {
+  if (!may_be_empty(id)) return id;
+  const Expr e = expr(id);
+  switch (e.kind) {
+    case ExprKind::kSequence: {
+      const ExprId first = e.parts[0];
+      const ExprId rest = sequence({e.parts.begin() + 1, e.parts.end()});
+      return choice({sequence({not_empty(first), rest}), not_empty(rest)});
+    }
+    case ExprKind::kChoice: {
+      std::vector<ExprId> parts;
+      for (const ExprId part : e.parts) parts.push_back(not_empty(part));
+      return choice(std::move(parts));
+    }
+    case ExprKind::kRepeat:
+      return repeat(not_empty(e.parts[0]), 1, e.max);
+    default:
+      return never();
+  }
+}
+
 ExprId RuleSet::repeat(ExprId part, int min, int max) {
-  const Expr& what = expr(part);
   if (max == 0) return text("");
-  if (what.kind == ExprKind::kNever) return min == 0 ? text("") : part;
-  if (what.kind == ExprKind::kText && what.text.empty()) return part;
+  if (may_be_empty(part)) {
+    part = not_empty(part);
+    min = 0;
+  }
+  if (is_never(part)) return min == 0 ? text("") : part;
   if (min == 1 && max == 1) return part;
   if (min == 0 && max == 1) return optional(part);
   return add({.kind = ExprKind::kRepeat, .min = min, .max = max, .parts = {part}});

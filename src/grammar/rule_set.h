@@ -51,6 +51,8 @@ class RuleSet {
   ExprId chars(CharSet set);
   ExprId sequence(std::vector<ExprId> parts);
   ExprId choice(std::vector<ExprId> parts);
+  // Repetitions of what may be empty become optional ones of what is not, so that no text has
+  // endlessly many ways to match.
   ExprId repeat(ExprId part, int min, int max);
   ExprId optional(ExprId part) { return choice({text(""), part}); }
   ExprId rule(int number) { return add({.kind = ExprKind::kRule, .min = number}); }
@@ -79,6 +81,10 @@ class RuleSet {
 
  private:
   ExprId add(Expr expr);
+  // Empty texts; a rule counts as not empty, for its body may not be known yet.
+  bool may_be_empty(ExprId id) const;
+  ExprId not_empty(ExprId id);
+  std::vector<ExprId> with_characters_joined(std::vector<ExprId> parts);
   bool is_productive(ExprId id, const std::vector<bool>& rules) const;
 
   GrammarLimits limits_;

@@ -67,6 +67,7 @@ ExprId SchemaLowering::lower_string(const Keywords& keywords, const std::string&
                   "maxLength is supported at a time");
   RegexUse use{.where = "guided.json_schema", .search = true, .write_char = {}};
   use.write_char = [this](RuleSet&, const CharSet& set) { return text_.character(set); };
+  use.run_of = [](const CharSet& set) { return set.intersected(JsonText::plain_characters()); };
   if (pattern != nullptr) {
     if (!pattern->value->is_string()) refuse_schema(pattern->path, "wanted a text");
     return text_.quoted(parse_regex(rules_, pattern->value->get_ref<const std::string&>(), use));

@@ -110,6 +110,17 @@ TEST(Ebnf, PartsThatCannotEndAreNeverEntered) {
   EXPECT_TRUE(accepts(tiny, grammar, "bc"));
 }
 
+TEST(Ebnf, AmbiguityEndsTheRequestNotTheServer) {
+  TinyCompiler tiny;
+  const auto grammar = tiny.ready(ebnf("root ::= x x x\nx ::= \"\" | \"a\" x | x \"a\" | x x"));
+  GrammarMatcher matcher(grammar);
+  const auto write = [&] {
+    for (int i = 0; i < 100'000; ++i)
+      if (!matcher.accept(tiny.tokens.id("a"))) return;
+  };
+  EXPECT_THAT(write, testing::ThrowsMessage<Error>(HasSubstr("too many ways")));
+}
+
 TEST(Ebnf, LongChainsOfRulesAreNoTroubleForTheStack) {
   TinyCompiler tiny;
   std::string text = "root ::= r0\n";

@@ -52,7 +52,7 @@ TEST(Regex, RandomPatternsMatchWhatTheStandardLibraryMatches) {
   TinyCompiler tiny;
   std::mt19937 random(3);
   const auto texts = texts_over("ab-", 5);
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < 300; ++round) {
     const std::string pattern = random_pattern(random, 4);
     const std::regex reference(pattern);
     const auto grammar = tiny.ready(regex(pattern));
@@ -150,6 +150,18 @@ TEST(Regex, RepetitionsOfRepetitionsStaySmall) {
   const auto small = tiny.ready(regex("((a{3}){0,2}){2}b"));
   for (std::size_t count = 0; count < 16; ++count)
     EXPECT_EQ(accepts(tiny, small, std::string(count, 'a') + "b"), count % 3 == 0 && count <= 12);
+}
+
+TEST(Regex, AmbiguousPatternsStayCheap) {
+  TinyCompiler tiny;
+  for (const char* pattern : {"(a|aa|aaa|a*)*b", "(?:(?:a?){3}(?:a*)*)*b", "(a|a)*(a|aa)*(a|aaa)*b",
+                              "((a*)*|(a|aa)+)+b"}) {
+    const auto grammar = tiny.ready(regex(pattern));
+    // A cost that grew with the text would end this (see AmbiguityEndsTheRequestNotTheServer).
+    EXPECT_TRUE(accepts(tiny, grammar, std::string(1500, 'a') + 'b')) << pattern;
+    EXPECT_TRUE(accepts(tiny, grammar, "b")) << pattern;
+    EXPECT_FALSE(accepts(tiny, grammar, "aac")) << pattern;
+  }
 }
 
 TEST(Regex, OpenRepetitionsGoOn) {

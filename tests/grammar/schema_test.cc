@@ -53,6 +53,10 @@ TEST_F(Schema, Strings) {
   expect(R"({"pattern":"^a\"\\d\\n$"})", {R"("a\"7\n")"}, {R"("a"7\n")", R"("a\"x\n")"});
   expect(R"({"type":"string","pattern":"b+"})", {R"("b")", R"("abba")", R"("\"b\"")"},
          {R"("aa")", R"("")"});
+  const std::string long_run(40, 'x');
+  expect(R"({"type":"string","pattern":"^.{2,40}$"})", {R"("aé")", '"' + long_run + '"'},
+         {R"("a")", '"' + long_run + "x\""});
+  expect(R"({"type":"string","pattern":"^[\\n\\t]{1,20}$"})", {R"("\n\t")"}, {R"("n")", R"("")"});
   expect(R"({"type":"string","format":"date"})", {R"("2024-02-28")"},
          {R"("2024-02-30")", R"("2024-13-01")", R"("24-01-01")"});
   expect(R"({"type":"string","format":"uuid"})", {R"("123e4567-e89b-12d3-a456-426614174000")"},
