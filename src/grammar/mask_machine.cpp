@@ -58,13 +58,9 @@ class WorkLimit {
   void charge(double seconds) {
     ++calls_;
     seconds_ += seconds;
-    if (seconds > kMaxCall || seconds_ > kFree + kMaxMean * calls_)
-      fail(ErrorCode::kRequest,
-           "[guided.masks] the grammar can match the text in too many ways: following it takes "
-           "{:.1f} "
-           "s for {} steps",
-           seconds_, calls_);
+    exhausted_ |= seconds > kMaxCall || seconds_ > kFree + kMaxMean * calls_;
   }
+  bool exhausted() const { return exhausted_; }
   static double now() {
     timespec time{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -77,6 +73,7 @@ class WorkLimit {
   static constexpr double kFree = 2;
   double seconds_ = 0;
   int calls_ = 0;
+  bool exhausted_ = false;
 };
 
 }  // namespace
@@ -165,7 +162,7 @@ MaskState::~MaskState() = default;
 void MaskState::fill(std::span<std::uint32_t> words) {
   const auto rows = static_cast<std::size_t>(impl_->machine->impl_->rows);
   check(words.size() == (rows + 31) / 32, "a mask has one bit for each row of the vocabulary");
-  if (impl_->matcher.IsTerminated()) {
+  if (impl_->matcher.IsTerminated() || is_exhausted()) {
     std::ranges::fill(words, 0u);
     return;
   }
@@ -192,6 +189,10 @@ bool MaskState::accept(std::int32_t token) {
 
 void MaskState::rollback(int tokens) {
   guarded([&] { impl_->matcher.Rollback(tokens); });
+}
+
+bool MaskState::is_exhausted() const {
+  return impl_->work.exhausted();
 }
 
 bool MaskState::is_complete() const {
@@ -253,6 +254,9 @@ bool MaskState::accept(std::int32_t) {
   fail_without();
 }
 void MaskState::rollback(int) {
+  fail_without();
+}
+bool MaskState::is_exhausted() const {
   fail_without();
 }
 bool MaskState::is_complete() const {

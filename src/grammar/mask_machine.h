@@ -21,8 +21,7 @@ struct TokenTable {
 
 class MaskMachine;
 
-// Where one sequence stands. Not thread-safe. fill and accept throw Error{kRequest} where following
-// an ambiguous grammar takes too long; the state is then of no more use.
+// Where one sequence stands. Not thread-safe.
 class MaskState {
  public:
   explicit MaskState(std::shared_ptr<const MaskMachine> machine);
@@ -35,6 +34,8 @@ class MaskState {
   bool accept(std::int32_t token);
   void rollback(int tokens);
   bool is_complete() const;
+  // Following the grammar took too long: from now on no mask allows anything.
+  bool is_exhausted() const;
   bool is_ended() const;
   std::string forced_text();
 

@@ -22,8 +22,8 @@ class GrammarMatcher {
     return grammar.vocabulary().words();
   }
   // Bit id % 32 of word id / 32 says whether token `id` may come next. `words` holds mask_words().
-  // Returns whether any may: none may behind an end token, and where the vocabulary has no token
-  // for what must follow.
+  // Returns whether any may: none may behind an end token, where the vocabulary has no token for
+  // what must follow, and when is_exhausted(). An empty mask ends this request and no other.
   bool fill_mask(std::span<std::uint32_t> words);
   // Takes the token; false, and nothing changes, if it must not come here.
   bool accept(std::int32_t token);
@@ -33,6 +33,8 @@ class GrammarMatcher {
   int accepted() const { return static_cast<int>(lexers_.size()) - 1; }
   // The text so far is whole: an end token may come, perhaps also more text.
   bool is_complete() const { return state_.is_complete(); }
+  // The grammar can match the text in so many ways that following it takes too long.
+  bool is_exhausted() const { return state_.is_exhausted(); }
   // An end token was accepted.
   bool is_terminated() const { return state_.is_ended(); }
   // The text that must come next, whatever is drawn; may be empty. Its tokens are the caller's to
