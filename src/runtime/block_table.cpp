@@ -3,6 +3,7 @@
 #include "base/check.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace ingot {
 
@@ -39,7 +40,9 @@ void BlockTable::tell_again() {
 }
 
 void BlockTable::take_changes(std::vector<TableChange>& changes) {
-  changes.insert(changes.end(), changes_.begin(), changes_.end());
+  // Whoever had a row past the last may have gone since; who takes it next writes all of it.
+  std::ranges::copy_if(changes_, std::back_inserter(changes),
+                       [this](const TableChange& change) { return change.row < rows_; });
   changes_.clear();
 }
 

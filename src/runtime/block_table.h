@@ -32,6 +32,7 @@ class BlockTable {
   std::span<const std::int32_t> entries() const {
     return std::span(entries_).first(static_cast<std::size_t>(rows_ * pages_));
   }
+  // What was written since the last call, of rows() rows.
   void take_changes(std::vector<TableChange>& changes);
 
  private:

@@ -89,6 +89,9 @@ std::string CacheModel::check_arrays(const ScheduledStep& step) const {
 std::string CacheModel::check_table(const ScheduledStep& step) {
   const Batch& b = step.batch;
   for (const TableChange& change : b.table_changes)
+    if (change.row >= b.sequences() || change.first + change.count > b.pages)
+      return "a change outside the block table";
+  for (const TableChange& change : b.table_changes)
     for (std::int32_t i = change.first; i < change.first + change.count; ++i)
       table_[static_cast<std::size_t>(change.row * b.pages + i)] =
           b.block_table[static_cast<std::size_t>(change.row * b.pages + i)];
