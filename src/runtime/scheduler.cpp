@@ -2,6 +2,8 @@
 
 #include "base/check.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -72,7 +74,9 @@ SequenceGroup& Scheduler::add(std::unique_ptr<SequenceGroup> group, std::string_
         "a request has a prompt and room");
   check(fits(group->prompt_tokens, group->limit, group->width), "a request larger than the cache");
   SequenceGroup& added = *group;
-  added.members[0]->chain.root = cache_.open_root(salt, added.share);
+  // K is rotated by its row of the rope table before it is cached, so rows have nothing in common.
+  const std::string name = fmt::format("{}:{}", added.rope_row, salt);
+  added.members[0]->chain.root = cache_.open_root(name, added.share);
   if (!added.share) added.members[0]->chain.retention = {.priority = 0};
   by_id_.emplace(added.id, &added);
   waiting_.emplace(Order{added.order, added.id}, std::move(group));

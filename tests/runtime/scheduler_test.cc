@@ -88,6 +88,23 @@ TEST(SchedulerTest, APromptThatBeginsAlikeIsReadOnce) {
   EXPECT_EQ(run(whole).batch.tokens(), 4);
 }
 
+// Long contexts of some models are rotated otherwise than short ones.
+TEST(SchedulerTest, RequestsThatAreRotatedDifferentlyShareNothing) {
+  Scheduler scheduler(kLimits);
+  const auto tokens_of_first_step = [&](RequestId id, std::int32_t rope_row) {
+    auto group = request(id, 8, 1);
+    group->rope_row = rope_row;
+    scheduler.add(std::move(group), "");
+    const std::int64_t tokens = run(scheduler).batch.tokens();
+    scheduler.remove(id);
+    return tokens;
+  };
+  EXPECT_EQ(tokens_of_first_step(1, 0), 8);
+  EXPECT_EQ(tokens_of_first_step(2, 1), 8);
+  EXPECT_EQ(tokens_of_first_step(3, 0), 4);
+  EXPECT_EQ(tokens_of_first_step(4, 1), 4);
+}
+
 TEST(SchedulerTest, TheYoungestIsPausedWhenPagesRunOut) {
   SchedulerLimits limits = kLimits;
   limits.kv_pages = 5;
