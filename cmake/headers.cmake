@@ -2,7 +2,7 @@
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
   ${PROJECT_SOURCE_DIR}/src/*.h ${PROJECT_SOURCE_DIR}/include/*.h)
 # Parts of a tier's file: they are written in the vector type (vec_<tier>.h) that the file includes before them.
-list(FILTER headers EXCLUDE REGEX "src/cpu/simd/(attention_(bf16_)?(body|direct|rows|tiled)|rows_body|vec_math)\\.h$")
+list(FILTER headers EXCLUDE REGEX "src/cpu/simd/(attention_(bf16|body|direct|int8|pairs_direct|pairs_tiled|rows|softmax|store|tiled)|rows_body|vec_math)\\.h$")
 set(sources "")
 foreach(header IN LISTS headers)
   string(REGEX REPLACE "^(src|include)/" "" name ${header})
