@@ -21,11 +21,18 @@ struct TinyTokens {
   Tokenizer tokenizer;
 };
 
+// Time enough for a sanitizer on a busy machine.
+inline GrammarCompilerOptions patient() {
+  GrammarCompilerOptions options;
+  options.limits.max_seconds = 300;
+  return options;
+}
+
 // A compiler over such a vocabulary whose model has 37 rows more than that.
 class TinyCompiler {
  public:
   explicit TinyCompiler(const std::vector<std::string>& more = {},
-                        const GrammarCompilerOptions& options = {});
+                        const GrammarCompilerOptions& options = patient());
   static constexpr int kPaddingRows = 37;
 
   Result<CompiledGrammarPtr> compile(const Grammar& grammar) { return compiler.compile(grammar); }
