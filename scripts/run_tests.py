@@ -47,6 +47,7 @@ class Tally:
         self.failures = []
         self.note = ""
         self.details = []  # lines below the stage's own
+        self.outputs = []  # (name, the end of what it printed) of each program that failed
 
     def record(self, ok, name):
         if ok:
@@ -63,6 +64,8 @@ class Log:
         self.file = open(self.path, "wb")
 
     def run(self, *command, env=None, timeout=3600, stdout=None):
+        self.file.flush()
+        self.last = self.path.stat().st_size  # where the newest command begins
         self.file.write(("$ " + " ".join(map(str, command)) + "\n").encode())
         self.file.flush()
         try:
@@ -77,9 +80,13 @@ class Log:
             return False
         return done.returncode == 0
 
-    def tail(self, lines=40):
+    def tail(self, lines=40, start=0):
         self.file.flush()
-        return "\n".join(self.path.read_text("utf-8", "replace").splitlines()[-lines:])
+        return "\n".join(self.path.read_bytes()[start:].decode("utf-8", "replace").splitlines()[-lines:])
+
+    def tail_of_last(self, lines=40):
+        """The end of what the newest command printed."""
+        return self.tail(lines, self.last)
 
 
 def configure_and_build(log, preset, *targets, configure=()):
@@ -110,6 +117,8 @@ def run_gtest(log, tally, program, *arguments, prefix=(), env=None, timeout=1200
         report.unlink()
     if not ok and len(tally.failures) == failed_before:
         tally.failures.append(f"{program.name} stopped")
+    if not ok:
+        tally.outputs.append((program.name, log.tail_of_last()))
 
 
 def stage_check(log, tally, options):
@@ -396,6 +405,7 @@ def main():
     LOGS.mkdir(parents=True, exist_ok=True)
     passed = skipped = 0
     failures = []
+    outputs = []
     begin = time.monotonic()
     for name in names:
         tally = Tally()
@@ -412,6 +422,10 @@ def main():
         passed += tally.passed
         skipped += tally.skipped
         failures += [f"{name}: {failure}" for failure in tally.failures]
+        outputs += [(f"{name}: {program}", text) for program, text in tally.outputs]
+    # Once more at the very end: often only the end of what this prints is kept.
+    for program, text in outputs[:5]:
+        print(f"---- the end of what {program} printed:\n{text}\n----")
     for failure in failures:
         print(f"FAILED {failure}")
     print(f"total {time.monotonic() - begin:.0f} s")

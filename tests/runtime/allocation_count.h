@@ -4,6 +4,9 @@
 
 namespace ingot::test {
 
+// Whether this build counts: a sanitizer's does not.
+bool counts_allocations();
+
 // Times that this thread has taken memory with `new`, by whatever name, since the program began.
 std::uint64_t allocations();
 

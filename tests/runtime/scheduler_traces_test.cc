@@ -143,21 +143,28 @@ class Player {
       scheduler_.abandon();
     } else {
       scheduler_.commit(step);
-      for (const ScheduledStep::Entry& e : step.entries)
-        if (std::string wrong = accept(e); !wrong.empty()) return wrong;
+      for (std::size_t i = 0; i < step.entries.size(); ++i)
+        if (std::string wrong = accept(step.entries, i); !wrong.empty()) return wrong;
     }
     scheduler_.check_integrity();
     return {};
   }
 
-  std::string accept(const ScheduledStep::Entry& e) {
+  std::string accept(std::span<const ScheduledStep::Entry> entries, std::size_t i) {
+    const ScheduledStep::Entry& e = entries[i];
     SequenceGroup& group = *e.group;
-    Sequence& s = *e.sequence;
-    if (group.phase == Phase::kGone || s.done) return {};
-    if (e.begin + e.count < s.tokens.size()) return {};  // prompt is left
+    if (group.phase == Phase::kGone) return {};
     if (limits_.policy == SchedulerPolicy::kGuaranteedNoEvict && group.preemptions > 0)
       return "a policy that pauses nobody paused somebody";
-    if (group.lockstep) return follow(group, s);
+    if (group.lockstep) {
+      // Entries are in the order of rows, which beams swap; none is left once they have followed.
+      const auto later = entries.subspan(i + 1);
+      const bool last = std::ranges::find(later, &group, &ScheduledStep::Entry::group) == later.end();
+      return last ? follow(group) : std::string();
+    }
+    Sequence& s = *e.sequence;
+    if (s.done) return {};
+    if (e.begin + e.count < s.tokens.size()) return {};  // prompt is left
     if (group.width > 1 && group.members.size() == 1) {
       std::vector<std::uint64_t> seeds;
       for (std::int32_t i = 1; i < group.width; ++i) seeds.push_back(static_cast<unsigned>(i));
@@ -176,12 +183,13 @@ class Player {
     return {};
   }
 
-  // Beams: the last entry of the step takes all a step further.
-  std::string follow(SequenceGroup& group, const Sequence& s) {
-    if (&s != group.members.back().get()) return {};
+  // Beams: all go a step further once none has tokens left to compute.
+  std::string follow(SequenceGroup& group) {
+    const auto ready = std::ranges::count_if(group.members, [](auto& s) { return s->left() == 0; });
+    if (ready == 0) return {};
+    if (ready != std::ssize(group.members)) return "beams are not in step";
     std::vector<std::int32_t> parents;
     for (const auto& member : group.members) {
-      if (member->left() != 0) return "beams are not in step";
       const auto z = static_cast<std::int32_t>(draw(*member, 0));
       parents.push_back(z % static_cast<std::int32_t>(group.members.size()));
     }
