@@ -159,7 +159,8 @@ class Player {
     if (group.lockstep) {
       // Entries are in the order of rows, which beams swap; none is left once they have followed.
       const auto later = entries.subspan(i + 1);
-      const bool last = std::ranges::find(later, &group, &ScheduledStep::Entry::group) == later.end();
+      const bool last =
+          std::ranges::find(later, &group, &ScheduledStep::Entry::group) == later.end();
       return last ? follow(group) : std::string();
     }
     Sequence& s = *e.sequence;
