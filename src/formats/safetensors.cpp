@@ -2,16 +2,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "formats/safetensors_header.h"
+#include "formats/shards.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <string_view>
 
 namespace ingot {
@@ -160,97 +157,38 @@ std::vector<SourceTensor> parse_safetensors(std::span<const std::byte> bytes,
 
 namespace {
 
-constexpr const char* kWhole = "model.safetensors";
-constexpr const char* kIndex = "model.safetensors.index.json";
-
-using WeightMap = std::map<std::string, std::string>;  // tensor to file name
+constexpr ShardNames kNames = {"model.safetensors", "model.safetensors.index.json"};
 
 class SafetensorsSource : public TensorSource {
  public:
-  explicit SafetensorsSource(const fs::path& file) : TensorSource(file) {
-    set_tensors(open_shard(file));
-  }
-
-  SafetensorsSource(const fs::path& index, const WeightMap& weight_map) : TensorSource(index) {
-    std::map<std::string, std::string> first_use;  // file name to a tensor that needs it
-    for (const auto& [tensor, file] : weight_map) first_use.emplace(file, tensor);
-    std::vector<SourceTensor> all;
-    for (const auto& [name, tensor] : first_use) {
-      const fs::path file = index.parent_path() / name;
-      if (!fs::exists(file))
-        fail(ErrorCode::kBadInput, "[safetensors.index] {}: {} is not there, tensor {} is in it",
-             index.string(), name, tensor);
-      for (SourceTensor& found : open_shard(file)) {
-        const auto it = weight_map.find(found.name);
-        if (it == weight_map.end() || it->second != name)
-          fail(ErrorCode::kBadInput,
-               "[safetensors.index] {}: {} holds tensor {}, which the index {}", index.string(),
-               name, found.name,
-               it == weight_map.end() ? "does not list" : "places in " + it->second);
-        all.push_back(std::move(found));
-      }
-    }
-    set_tensors(std::move(all));
-    for (const auto& [tensor, file] : weight_map)
-      if (!find(tensor))
-        fail(ErrorCode::kBadInput,
-             "[safetensors.index] {}: tensor {} is not in {}, where the index "
-             "places it",
-             index.string(), tensor, file);
+  explicit SafetensorsSource(const fs::path& file) : TensorSource(file), file_(file) {
+    set_tensors(parse_safetensors(file_.bytes(), file));
   }
 
  private:
-  std::vector<SourceTensor> open_shard(const fs::path& file) {
-    return parse_safetensors(files_.emplace_back(file).bytes(), file);
-  }
-
-  std::vector<MappedFile> files_;  // a moved mapping keeps its address
+  MappedFile file_;
 };
 
-WeightMap read_index(const fs::path& index) {
-  const Json json =
-      parse_json(read_file(index, kMaxHeaderBytes), index.string(), {.max_depth = 16});
-  const auto found = json.is_object() ? json.find("weight_map") : json.end();
-  if (!json.is_object() || found == json.end() || !found->is_object() || found->empty())
-    fail(ErrorCode::kBadInput, "[safetensors.index] {}: no weight_map in it", index.string());
-  WeightMap weight_map;
-  for (const auto& [tensor, file] : found->items()) {
-    const std::string name = file.is_string() ? file.get<std::string>() : std::string();
-    if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
-        name.find('\0') != std::string::npos)
-      fail(ErrorCode::kBadInput,
-           "[safetensors.index] {}: tensor {} is in {}, which is no plain file name",
-           index.string(), tensor, dump_json(file));
-    weight_map.emplace(tensor, name);
-  }
-  return weight_map;
+std::unique_ptr<TensorSource> open_file(const fs::path& file) {
+  return std::make_unique<SafetensorsSource>(file);
 }
 
 }  // namespace
 
 std::vector<fs::path> safetensors_files(const fs::path& folder) {
-  if (fs::exists(folder / kWhole)) return {folder / kWhole};
-  if (!fs::exists(folder / kIndex)) return {};
-  std::set<std::string> names;
-  for (const auto& [tensor, name] : read_index(folder / kIndex)) names.insert(name);
-  std::vector<fs::path> files = {folder / kIndex};
-  for (const std::string& name : names) files.push_back(folder / name);
-  return files;
+  return shard_files(folder, kNames);
 }
 
 std::unique_ptr<TensorSource> open_safetensors(const fs::path& path) {
   fs::path file = path;
   if (fs::is_directory(path)) {
-    file = path / kWhole;
-    if (!fs::exists(file)) file = path / kIndex;
+    file = path / kNames.whole;
+    if (!fs::exists(file)) file = path / kNames.index;
     if (!fs::exists(file))
-      fail(ErrorCode::kBadInput,
-           "[safetensors.open] {}: neither model.safetensors nor model.safetensors.index.json",
-           path.string());
+      fail(ErrorCode::kBadInput, "[safetensors.open] {}: neither {} nor {}", path.string(),
+           kNames.whole, kNames.index);
   }
-  if (file.extension() == ".json")
-    return std::make_unique<SafetensorsSource>(file, read_index(file));
-  return std::make_unique<SafetensorsSource>(file);
+  return file.extension() == ".json" ? open_shards(file, open_file) : open_file(file);
 }
 
 }  // namespace ingot
