@@ -7,11 +7,24 @@
 
 namespace ingot {
 
+namespace {
+
+// Under a window, names without a page that are remembered, for every page. A name takes some
+// hundred bytes, a page a million.
+constexpr std::int64_t kNamesPerPage = 4;
+
+}  // namespace
+
 KvCache::KvCache(const Options& options)
     : page_tokens_(options.page_tokens),
+      window_(static_cast<std::size_t>(options.window)),
+      sink_pages_(options.window == 0 ? 0
+                                      : static_cast<std::size_t>(pages_for(
+                                            static_cast<std::size_t>(options.sink_tokens)))),
       host_pages_(options.host_pages),
       pool_(options.pages),
-      index_(options.pages + options.host_pages, options.page_tokens),
+      index_(options.pages * (options.window == 0 ? 1 : 1 + kNamesPerPage) + options.host_pages,
+             options.page_tokens),
       node_of_page_(static_cast<std::size_t>(options.pages), kNoNode) {
   free_host_.reserve(static_cast<std::size_t>(options.host_pages));
   for (auto slot = static_cast<std::int32_t>(options.host_pages); slot > 0; --slot)
@@ -52,48 +65,89 @@ void KvCache::drop_user(std::int32_t index) {
   free_roots_.push_back(index);
 }
 
+// The first page that the token after so many sees, sinks aside.
+std::size_t KvCache::first_seen(std::size_t tokens) const {
+  if (window_ == 0 || tokens < window_) return 0;
+  return (tokens + 1 - window_) / static_cast<std::size_t>(page_tokens_);
+}
+
+// A window's pages, and those that a step may write before it passes them.
+std::int64_t KvCache::most_held(std::int64_t pages, std::int64_t step_tokens) const {
+  if (window_ == 0) return pages;
+  const std::int64_t seen = (static_cast<std::int64_t>(window_) + step_tokens) / page_tokens_ + 2;
+  return std::min(pages, static_cast<std::int64_t>(sink_pages_) + seen);
+}
+
+// The longest beginning that is known by name and whose pages that will be seen are here, or can
+// be: there is room for what lies in host memory.
+KvCache::Found KvCache::find(CacheRoot root, std::span<const std::int32_t> tokens,
+                             std::size_t most_pages) {
+  const auto size = static_cast<std::size_t>(page_tokens_);
+  const std::size_t most = std::min(most_pages, tokens.size() / size);
+  Found best;
+  std::int64_t taken = 0, borrowed = 0;  // of what is seen
+  const auto count = [&](NodeId node, std::int64_t sign) {
+    const PrefixNode& n = index_.at(node);
+    const bool used = n.page != kNoPage && pool_.references(n.page) > 0;
+    borrowed += used ? sign : 0;
+    taken += !used && !n.is_name() ? sign : 0;
+  };
+  std::size_t seen = sink_pages_;
+  std::size_t unbroken = 0;  // pages from here on are there
+  std::uint64_t tip = root.serial;
+  path_.clear();
+  while (path_.size() < most) {
+    const NodeId node = index_.find(tip, tokens.subspan(path_.size() * size, size));
+    if (node == kNoNode) break;
+    tip = index_.at(node).serial;
+    path_.push_back(node);
+    count(node, 1);
+    if (index_.at(node).is_name()) {
+      if (path_.size() <= sink_pages_) break;
+      unbroken = path_.size();
+    }
+    for (const std::size_t first = first_seen(path_.size() * size); seen < first; ++seen)
+      count(path_[seen], -1);
+    if (unbroken <= seen && taken <= available()) best = {path_.size(), seen, borrowed};
+  }
+  return best;
+}
+
 std::size_t KvCache::attach(PageChain& chain, std::span<const std::int32_t> tokens,
                             std::size_t most_pages) {
   check(chain.pages.empty() && chain.published == 0, "a chain is attached at its start");
-  const auto size = static_cast<std::size_t>(page_tokens_);
-  const std::size_t most = std::min(most_pages, tokens.size() / size);
-  chain.tip = chain.root.serial;
-  while (chain.pages.size() < most) {
-    const NodeId node = index_.find(chain.tip, tokens.subspan(chain.pages.size() * size, size));
-    if (node == kNoNode) break;
-    if (index_.at(node).page != kNoPage) {
-      use(node);
-    } else if (!bring(node)) {
-      break;
+  const Found found = find(chain.root, tokens, most_pages);
+  const auto path = std::span(path_).first(found.pages);
+  const auto is_seen = [&](std::size_t i) { return i < sink_pages_ || i >= found.seen; };
+  // All are taken before any comes from host memory, for which others may have to go.
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (!is_seen(i)) continue;
+    if (index_.at(path[i]).page != kNoPage)
+      use(path[i]);
+    else
+      unlink(on_host_, path[i]);
+  }
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    PrefixNode& n = index_.at(path[i]);
+    if (n.is_name()) {
+      unlink(names_, path[i]);
+      append(names_, path[i]);
     }
-    PrefixNode& n = index_.at(node);
+    if (!is_seen(i)) {
+      chain.pages.push_back(kNoPage);
+      continue;
+    }
+    if (n.page == kNoPage) bring(path[i]);
     if (n.level < chain.retention.priority) {
       n.level = static_cast<std::uint8_t>(chain.retention.priority);
       n.expires = chain.retention.seconds > 0 ? now_ + chain.retention.seconds : 0;
     }
     chain.pages.push_back(n.page);
-    chain.tip = n.serial;
   }
-  chain.published = chain.pages.size();
-  return chain.pages.size() * size;
-}
-
-KvCache::Found KvCache::look(CacheRoot root, std::span<const std::int32_t> tokens,
-                             std::size_t most_pages) {
-  const auto size = static_cast<std::size_t>(page_tokens_);
-  const std::size_t most = std::min(most_pages, tokens.size() / size);
-  Found found;
-  std::uint64_t tip = root.serial;
-  while (found.pages < most) {
-    const NodeId node = index_.find(tip, tokens.subspan(found.pages * size, size));
-    if (node == kNoNode) break;
-    const PrefixNode& n = index_.at(node);
-    // Kept pages count as available, and so does the room for what is in host memory.
-    if (n.page == kNoPage || pool_.references(n.page) == 0) ++found.taken;
-    tip = n.serial;
-    ++found.pages;
-  }
-  return found;
+  chain.given_back = std::min(found.seen, found.pages);
+  chain.published = found.pages;
+  chain.tip = path.empty() ? chain.root.serial : index_.at(path.back()).serial;
+  return found.pages * static_cast<std::size_t>(page_tokens_);
 }
 
 bool KvCache::try_grow(PageChain& chain, std::size_t tokens) {
@@ -113,8 +167,13 @@ std::size_t KvCache::publish(PageChain& chain, std::span<const std::int32_t> tok
     const PageId page = chain.pages[chain.published];
     NodeId node = index_.find(chain.tip, text);
     if (node == kNoNode) {
+      if (index_.size() == index_.capacity()) {
+        const NodeId name = names_.oldest;
+        check(name != kNoNode, "a node for every page and slot");
+        unlink(names_, name);
+        forget(name);
+      }
       node = index_.insert(chain.tip, text);
-      check(node != kNoNode, "a node for every page and slot");
       PrefixNode& n = index_.at(node);
       n.root = chain.root.index;
       n.level = static_cast<std::uint8_t>(chain.retention.priority);
@@ -123,9 +182,12 @@ std::size_t KvCache::publish(PageChain& chain, std::span<const std::int32_t> tok
       node_of_page_[static_cast<std::size_t>(page)] = node;
       ++roots_[static_cast<std::size_t>(n.root)].users;
     } else if (PrefixNode& n = index_.at(node); n.page == kNoPage) {
-      // Computed again while a copy lay in host memory: that one is not needed.
-      unlink(on_host_, node);
-      free_host_.push_back(std::exchange(n.host, -1));
+      // Computed again. A copy in host memory is not needed any more.
+      if (n.is_name())
+        unlink(names_, node);
+      else
+        unlink(on_host_, node);
+      if (n.host >= 0) free_host_.push_back(std::exchange(n.host, -1));
       n.page = page;
       node_of_page_[static_cast<std::size_t>(page)] = node;
     } else {
@@ -155,22 +217,23 @@ std::size_t KvCache::rewind(PageChain& chain, std::size_t tokens) {
     shrink(chain, tokens);
     return tokens;
   }
-  const std::size_t kept = std::max(tokens / size, chain.given_back);
-  check(kept * size <= tokens, "what a window has passed stays passed");
+  check(chain.given_back == 0, "what a window has passed does not come back");
+  const std::size_t kept = tokens / size;
   while (chain.pages.size() > kept) {
     give_back(chain.pages.back(), After::kKeep);
     chain.pages.pop_back();
   }
   chain.published = kept;
-  chain.tip = chain.root.serial;
-  if (kept > chain.given_back) chain.tip = index_.at(node_of(chain.pages.back())).serial;
+  chain.tip = kept == 0 ? chain.root.serial : index_.at(node_of(chain.pages.back())).serial;
   return kept * size;
 }
 
-void KvCache::pass(PageChain& chain, std::size_t first) {
-  const std::size_t before = first / static_cast<std::size_t>(page_tokens_);
-  for (; chain.given_back < before; ++chain.given_back)
-    give_back(std::exchange(chain.pages[chain.given_back], kNoPage), After::kKeep);
+void KvCache::pass(PageChain& chain, std::size_t tokens) {
+  const std::size_t first = first_seen(tokens);
+  for (std::size_t page = std::max(chain.given_back, sink_pages_); page < first; ++page) {
+    give_back(std::exchange(chain.pages[page], kNoPage), After::kKeep);
+    chain.given_back = page + 1;
+  }
 }
 
 bool KvCache::try_fork(const PageChain& chain, std::size_t tokens, PageChain& copy) {
@@ -254,10 +317,8 @@ void KvCache::use(NodeId node) {
   pool_.add_reference(page);
 }
 
-// A page comes back from host memory. False when there is no room for it.
-bool KvCache::bring(NodeId node) {
-  if (available() == 0) return false;
-  unlink(on_host_, node);  // so that making room does not take its slot
+// A page comes back from host memory. It is in no list, so that making room does not take its slot.
+void KvCache::bring(NodeId node) {
   const PageId page = allocate();
   PrefixNode& n = index_.at(node);
   copies_.push_back({PageCopy::Kind::kFromHost, n.host, page});
@@ -265,7 +326,6 @@ bool KvCache::bring(NodeId node) {
   n.page = page;
   node_of_page_[static_cast<std::size_t>(page)] = node;
   ++counted_.from_host;
-  return true;
 }
 
 void KvCache::evict_one() {
@@ -281,7 +341,7 @@ void KvCache::evict_one() {
     append(on_host_, node);
     ++counted_.to_host;
   } else {
-    forget(node);
+    lose_page(node);
   }
   pool_.free(page);
 }
@@ -293,25 +353,38 @@ std::int32_t KvCache::host_slot_for(const PrefixNode& node) {
     const NodeId other = first_to_go(on_host_);
     if (other == kNoNode || index_.at(other).level > node.level) return -1;
     unlink(on_host_, other);
-    forget(other);
+    lose_page(other);
   }
   const std::int32_t slot = free_host_.back();
   free_host_.pop_back();
   return slot;
 }
 
-// What it held is not found any more. It is in no list.
-void KvCache::forget(NodeId node) {
-  const PrefixNode& n = index_.at(node);
+// Room was wanted for what is in no list.
+void KvCache::lose_page(NodeId node) {
+  if (window_ == 0) return forget(node);
+  lose_contents(node);
+  append(names_, node);
+}
+
+void KvCache::lose_contents(NodeId node) {
+  PrefixNode& n = index_.at(node);
+  if (n.is_name()) return;
   if (n.page != kNoPage) node_of_page_[static_cast<std::size_t>(n.page)] = kNoNode;
   if (n.host >= 0) free_host_.push_back(n.host);
-  drop_user(n.root);
-  index_.erase(node);
+  n.page = kNoPage;
+  n.host = -1;
   ++counted_.evictions;
 }
 
-void KvCache::append(Waiting& waiting, NodeId node) {
-  Waiting::List& list = waiting.of(index_.at(node));
+// What it held is not found any more. It is in no list.
+void KvCache::forget(NodeId node) {
+  lose_contents(node);
+  drop_user(index_.at(node).root);
+  index_.erase(node);
+}
+
+void KvCache::append(List& list, NodeId node) {
   index_.at(node).since = ++tick_;
   index_.at(node).older = list.newest;
   index_.at(node).newer = kNoNode;
@@ -319,9 +392,8 @@ void KvCache::append(Waiting& waiting, NodeId node) {
   list.newest = node;
 }
 
-void KvCache::unlink(Waiting& waiting, NodeId node) {
+void KvCache::unlink(List& list, NodeId node) {
   PrefixNode& n = index_.at(node);
-  Waiting::List& list = waiting.of(n);
   (n.older == kNoNode ? list.oldest : index_.at(n.older).newer) = n.newer;
   (n.newer == kNoNode ? list.newest : index_.at(n.newer).older) = n.older;
   n.older = n.newer = kNoNode;
@@ -362,31 +434,38 @@ KvCacheStatistics KvCache::statistics() const {
   return s;
 }
 
+std::vector<NodeId> KvCache::checked(const List& list) const {
+  std::vector<NodeId> nodes;
+  NodeId before = kNoNode;
+  for (NodeId node = list.oldest; node != kNoNode; node = index_.at(node).newer) {
+    check(index_.at(node).older == before && index_.at(node).serial != 0,
+          "a list of pages is torn");
+    nodes.push_back(before = node);
+  }
+  check(list.newest == before, "a list of pages is torn");
+  return nodes;
+}
+
 // Marks the pages, or the host slots, of all that waits.
 void KvCache::check_waiting(const Waiting& waiting, bool host, std::vector<char>& kept) const {
-  for (std::size_t i = 0; i < waiting.lists.size(); ++i) {
-    NodeId before = kNoNode;
-    const Waiting::List& list = waiting.lists[i];
-    for (NodeId node = list.oldest; node != kNoNode; node = index_.at(node).newer) {
+  for (std::size_t i = 0; i < waiting.lists.size(); ++i)
+    for (const NodeId node : checked(waiting.lists[i])) {
       const PrefixNode& n = index_.at(node);
-      check(
-          n.older == before && n.level == i / 2 && (n.expires > 0) == (i % 2 == 1) && n.serial != 0,
-          "a list of pages is torn");
-      check((n.page == kNoPage) == host && (n.host >= 0) == host, "a page is in the wrong list");
+      check(n.level == i / 2 && (n.expires > 0) == (i % 2 == 1) && (n.page == kNoPage) == host &&
+                (n.host >= 0) == host,
+            "a page is in the wrong list");
       char& mark = kept.at(static_cast<std::size_t>(host ? n.host : n.page));
       check(!mark, "a page waits twice");
       mark = 1;
-      before = node;
     }
-    check(list.newest == before, "a list of pages is torn");
-  }
 }
 
 void KvCache::check_integrity(std::span<const PageChain* const> chains) const {
   std::vector<std::int32_t> counted(node_of_page_.size(), 0);
   for (const PageChain* chain : chains)
     for (std::size_t i = 0; i < chain->pages.size(); ++i) {
-      check((chain->pages[i] == kNoPage) == (i < chain->given_back), "pages in order");
+      check((chain->pages[i] == kNoPage) == (i >= sink_pages_ && i < chain->given_back),
+            "pages in order");
       if (chain->pages[i] != kNoPage) ++counted.at(static_cast<std::size_t>(chain->pages[i]));
     }
   std::vector<char> kept(node_of_page_.size(), 0);
@@ -402,13 +481,19 @@ void KvCache::check_integrity(std::span<const PageChain* const> chains) const {
   check(std::ranges::count(host_used, 1) == host_pages_, "a host slot is lost");
   index_.check_integrity();
   std::vector<std::int64_t> users(roots_.size(), 0);
+  std::int64_t names = 0;
   for (NodeId node = 0; node < static_cast<NodeId>(index_.capacity()); ++node) {
     const PrefixNode& n = index_.at(node);
     if (n.serial == 0) continue;
     ++users.at(static_cast<std::size_t>(n.root));
-    check((n.page == kNoPage) != (n.host < 0), "a named page is on the device or in host memory");
+    check(n.page == kNoPage || n.host < 0, "a page is on the device or in host memory");
+    names += n.is_name();
     if (n.page != kNoPage) check(node_of(n.page) == node, "a page knows its name");
   }
+  const std::vector<NodeId> listed = checked(names_);
+  check(names == std::ssize(listed) &&
+            std::ranges::all_of(listed, [&](NodeId node) { return index_.at(node).is_name(); }),
+        "a name without a page can be forgotten");
   for (std::size_t p = 0; p < node_of_page_.size(); ++p)
     if (const NodeId node = node_of_page_[p]; node != kNoNode)
       check(index_.at(node).page == static_cast<PageId>(p), "a name knows its page");

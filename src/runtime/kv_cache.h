@@ -4,6 +4,7 @@
 #include "runtime/block_pool.h"
 #include "runtime/prefix_index.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -34,7 +35,7 @@ struct PageChain {
   CacheRoot root;
   Retention retention;
   std::vector<PageId> pages;   // page i holds tokens i * page_tokens ..; kNoPage where given back
-  std::size_t given_back = 0;  // pages at the front that a window has passed
+  std::size_t given_back = 0;  // a window has passed the pages before it; those of sinks stay
   std::size_t published = 0;   // full pages that have a name, from the front
   std::uint64_t tip = 0;       // name of the last of them
 };
@@ -52,7 +53,8 @@ struct KvCacheStatistics {
 
 // Pages with reference counts, found again by what they hold: full pages of every sequence get a
 // name, and stay after it until their room is needed. Then they move to host memory if there is
-// any, or are forgotten. Pure bookkeeping: what has to move stands in take_copies(), in order.
+// any, or are forgotten; under a window the name stays, since what comes after it is of use without
+// the page. Pure bookkeeping: what has to move stands in take_copies(), in order.
 // Allocates nothing per step. One thread.
 class KvCache {
  public:
@@ -60,6 +62,8 @@ class KvCache {
     std::int64_t pages = 0;       // of the device
     std::int64_t host_pages = 0;  // slots of host memory
     std::int64_t page_tokens = 0;
+    std::int64_t window = 0;       // tokens that a token sees, itself included; 0: all
+    std::int64_t sink_tokens = 0;  // at the start of a sequence: seen in spite of the window
   };
   explicit KvCache(const Options& options);
 
@@ -67,16 +71,15 @@ class KvCache {
   CacheRoot open_root(std::string_view salt, bool share);
   void close_root(CacheRoot root);
 
-  // The start of a sequence: pages that already hold the first tokens of `tokens`, at most
-  // `most_pages` of them, are the chain's now. Returns how many tokens they hold.
+  // The start of a sequence: the chain begins after as many of `tokens` as have been computed,
+  // `most_pages` at most, and of these pages has what the next token sees. Returns how many tokens.
   std::size_t attach(PageChain& chain, std::span<const std::int32_t> tokens,
                      std::size_t most_pages);
-  // How much of it attach() would find, and how many pages it would take from available().
-  struct Found {
-    std::size_t pages = 0;
-    std::int64_t taken = 0;
-  };
-  Found look(CacheRoot root, std::span<const std::int32_t> tokens, std::size_t most_pages);
+  // How many pages attach() would share with others who use them.
+  std::int64_t borrowed(CacheRoot root, std::span<const std::int32_t> tokens,
+                        std::size_t most_pages) {
+    return find(root, tokens, most_pages).borrowed;
+  }
   // Pages at the chain's end so that it holds `tokens`. False, and nothing, when there are not so
   // many.
   [[nodiscard]] bool try_grow(PageChain& chain, std::size_t tokens);
@@ -86,11 +89,11 @@ class KvCache {
   std::size_t publish(PageChain& chain, std::span<const std::int32_t> tokens, std::size_t computed);
   // Pages past the first `tokens` tokens are given back: a draft was wrong.
   void shrink(PageChain& chain, std::size_t tokens);
-  // Only the first `tokens` tokens stay, names included. Returns how many of them still have K and
-  // V: a page that has a name is not written on again.
+  // Only the first `tokens` tokens stay, names included; no window has passed any. Returns how many
+  // of them still have K and V: a page that has a name is not written on again.
   std::size_t rewind(PageChain& chain, std::size_t tokens);
-  // Pages before the one of token `first` are given back: no later token sees them.
-  void pass(PageChain& chain, std::size_t first);
+  // Of a chain of `tokens` tokens, pages that no later token sees are given back.
+  void pass(PageChain& chain, std::size_t tokens);
   // `copy` begins where `chain` is after `tokens` tokens: full pages are shared, a page that both
   // will write on is copied. False, and nothing, when there is no page for the copy.
   [[nodiscard]] bool try_fork(const PageChain& chain, std::size_t tokens, PageChain& copy);
@@ -115,19 +118,26 @@ class KvCache {
   std::int64_t pages_for(std::size_t tokens) const {
     return (static_cast<std::int64_t>(tokens) + page_tokens_ - 1) / page_tokens_;
   }
+  // Pages of the chain that are there.
+  std::int64_t held(const PageChain& chain) const {
+    const std::size_t gone = chain.given_back - std::min(chain.given_back, sink_pages_);
+    return static_cast<std::int64_t>(chain.pages.size() - gone);
+  }
+  // Most pages of so many that a chain holds at once, when steps compute `step_tokens` at most.
+  std::int64_t most_held(std::int64_t pages, std::int64_t step_tokens) const;
   KvCacheStatistics statistics() const;
   // Throws Error{kBug} unless the books agree with `chains`, all chains that hold pages.
   void check_integrity(std::span<const PageChain* const> chains) const;
 
  private:
   static constexpr int kLevels = Retention::kHighest + 1;
+  struct List {
+    NodeId oldest = kNoNode;
+    NodeId newest = kNoNode;
+  };
   // Pages that wait for somebody, or for their end: by priority, those whose priority counts for
   // some time only apart.
   struct Waiting {
-    struct List {
-      NodeId oldest = kNoNode;
-      NodeId newest = kNoNode;
-    };
     std::array<List, std::size_t{2} * kLevels> lists;
     List& of(const PrefixNode& node) {
       return lists[2 * std::size_t{node.level} + (node.expires > 0 ? 1 : 0)];
@@ -140,22 +150,39 @@ class KvCache {
     bool shared = false;
   };
 
+  // A beginning that is known, of which the next token sees `sink_pages_` pages and those from
+  // `seen` on; its nodes stand in path_.
+  struct Found {
+    std::size_t pages = 0;
+    std::size_t seen = 0;
+    std::int64_t borrowed = 0;  // pages that others use
+  };
+
+  Found find(CacheRoot root, std::span<const std::int32_t> tokens, std::size_t most_pages);
+  std::size_t first_seen(std::size_t tokens) const;
   NodeId node_of(PageId page) const { return node_of_page_[static_cast<std::size_t>(page)]; }
   PageId allocate();
   void give_back(PageId page, After after);
   void keep(NodeId node);
   void use(NodeId node);
-  bool bring(NodeId node);
+  void bring(NodeId node);
   void evict_one();
   std::int32_t host_slot_for(const PrefixNode& node);
+  void lose_page(NodeId node);
+  void lose_contents(NodeId node);
   void forget(NodeId node);
   void drop_user(std::int32_t root);
-  void append(Waiting& waiting, NodeId node);
-  void unlink(Waiting& waiting, NodeId node);
+  void append(List& list, NodeId node);
+  void unlink(List& list, NodeId node);
+  void append(Waiting& waiting, NodeId node) { append(waiting.of(index_.at(node)), node); }
+  void unlink(Waiting& waiting, NodeId node) { unlink(waiting.of(index_.at(node)), node); }
   NodeId first_to_go(Waiting& waiting);
   void check_waiting(const Waiting& waiting, bool host, std::vector<char>& kept) const;
+  std::vector<NodeId> checked(const List& list) const;
 
   std::int64_t page_tokens_;
+  std::size_t window_;
+  std::size_t sink_pages_;
   std::int64_t host_pages_;
   BlockPool pool_;
   PrefixIndex index_;
@@ -163,7 +190,9 @@ class KvCache {
   std::vector<std::int32_t> free_host_;
   Waiting on_device_;
   Waiting on_host_;
-  std::int64_t kept_ = 0;  // nodes in on_device_
+  List names_;                // nodes whose page is gone, the one asked for last at the end
+  std::vector<NodeId> path_;  // by find()
+  std::int64_t kept_ = 0;     // nodes in on_device_
   std::vector<PageCopy> copies_;
   std::vector<Root> roots_;
   std::vector<std::int32_t> free_roots_;

@@ -26,6 +26,9 @@ struct PrefixNode {
   std::uint64_t since = 0;  // counts up: when it began to wait
   NodeId older = kNoNode;   // in the list that it waits in
   NodeId newer = kNoNode;
+
+  // What it holds is known, and lies nowhere any more.
+  bool is_name() const { return page == kNoPage && host < 0; }
 };
 
 // Finds pages by what they hold: a hash finds the candidates, the parent's serial and all tokens

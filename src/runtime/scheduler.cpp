@@ -60,7 +60,9 @@ Scheduler::Scheduler(const SchedulerLimits& limits)
     : limits_(limits),
       cache_({.pages = limits.kv_pages,
               .host_pages = limits.host_pages,
-              .page_tokens = limits.page_tokens}),
+              .page_tokens = limits.page_tokens,
+              .window = limits.window,
+              .sink_tokens = limits.sink_tokens}),
       table_(limits.max_sequences, limits.max_pages),
       planned_(static_cast<std::size_t>(limits.max_sequences)) {
   check(limits.max_tokens >= limits.max_sequences && limits.max_sequences >= 1 &&
@@ -83,17 +85,11 @@ SequenceGroup& Scheduler::add(std::unique_ptr<SequenceGroup> group, std::string_
   return added;
 }
 
-// A window's pages, and those that a step may write before it passes them.
-std::int64_t Scheduler::window_pages(std::int64_t pages) const {
-  if (limits_.window == 0) return pages;
-  return std::min(pages, (limits_.window + limits_.max_tokens) / limits_.page_tokens + 2);
-}
-
 bool Scheduler::fits(std::size_t prompt_tokens, std::size_t limit, std::int32_t width) const {
   const std::int64_t pages = cache_.pages_for(limit);
   const std::int64_t shared =
       limits_.window == 0 ? static_cast<std::int64_t>(prompt_tokens) / limits_.page_tokens : 0;
-  const std::int64_t own = window_pages(pages) - shared;
+  const std::int64_t own = most_held(pages) - shared;
   return pages <= limits_.max_pages && width <= limits_.max_sequences &&
          shared + own * width <= cache_.capacity();
 }
@@ -110,22 +106,21 @@ std::int64_t Scheduler::pages_to_promise(const SequenceGroup& group) const {
     tokens = std::min(group.limit,
                       std::max(longest + 1, group.prompt_tokens +
                                                 static_cast<std::size_t>(kMargin * usual_answer_)));
-  const std::int64_t pages = window_pages(cache_.pages_for(tokens));
+  const std::int64_t pages = most_held(cache_.pages_for(tokens));
   if (group.width == 1 || limits_.window != 0) return pages * group.width;
   const std::int64_t shared = static_cast<std::int64_t>(group.prompt_tokens) / limits_.page_tokens;
   return shared + (pages - shared) * group.width;
 }
 
 // Pages that a request has, each once, however many of its answers use it.
-std::int64_t Scheduler::held(const SequenceGroup& group) {
+std::int64_t Scheduler::held(const SequenceGroup& group) const {
   std::int64_t pages = 0;
-  for (const auto& s : group.members)
-    pages += std::ssize(s->chain.pages) - static_cast<std::int64_t>(s->chain.given_back);
+  for (const auto& s : group.members) pages += cache_.held(s->chain);
   if (group.members.size() == 1) return pages;
   std::vector<PageId> all;
   for (const auto& s : group.members)
-    for (std::size_t p = s->chain.given_back; p < s->chain.pages.size(); ++p)
-      all.push_back(s->chain.pages[p]);
+    std::ranges::copy_if(s->chain.pages, std::back_inserter(all),
+                         [](PageId page) { return page != kNoPage; });
   std::ranges::sort(all);
   return std::ssize(all) - static_cast<std::int64_t>(std::ranges::unique(all).size());
 }
@@ -142,8 +137,7 @@ std::int64_t Scheduler::outstanding() const {
       held = common;  // beams share more than the prompt: nobody counts on how much
     } else
       for (const auto& s : group->members) {
-        const std::int64_t own =
-            std::ssize(s->chain.pages) - static_cast<std::int64_t>(s->chain.given_back);
+        const std::int64_t own = cache_.held(s->chain);
         held += s.get() == group->members[0].get() ? own : std::max<std::int64_t>(0, own - common);
       }
     pages += std::max<std::int64_t>(0, group->promised - held);
@@ -159,12 +153,10 @@ WaitReason Scheduler::reason_to_wait(SequenceGroup& group) {
   if (head_ == group.id && room < head_pages_ && !running_.empty()) return WaitReason::kPages;
   const Sequence& first = **std::ranges::find_if(group.members, [](auto& s) { return !s->done; });
   const auto most = (first.tokens.size() - 1) / static_cast<std::size_t>(limits_.page_tokens);
-  KvCache::Found found;
+  std::int64_t borrowed = 0;  // pages that others hold and this one will share cost nothing
   if (!group.prompt_rows || first.tokens.size() > group.prompt_tokens)
-    found = cache_.look(first.chain.root, first.tokens, most);
+    borrowed = cache_.borrowed(first.chain.root, first.tokens, most);
   group.promised = pages_to_promise(group);
-  // Pages that others hold and this one will share cost nothing.
-  const std::int64_t borrowed = static_cast<std::int64_t>(found.pages) - found.taken;
   head_ = group.id;
   head_pages_ = std::max<std::int64_t>(1, group.promised - borrowed);
   return room >= head_pages_ ? WaitReason::kNone : WaitReason::kPages;
@@ -377,8 +369,7 @@ void Scheduler::settle(Sequence& s, std::size_t cached) {
   if (changed < s.chain.pages.size()) write_entry(s, changed);
   if (s.chain.pages.size() > static_cast<std::size_t>(cache_.pages_for(cached)) && s.drafts.empty())
     cache_.shrink(s.chain, cached);
-  const auto window = static_cast<std::size_t>(limits_.window);
-  if (window > 0 && cached + 1 > window) cache_.pass(s.chain, cached + 1 - window);
+  cache_.pass(s.chain, cached);
 }
 
 void Scheduler::rewind(Sequence& s, std::size_t tokens) {
@@ -538,8 +529,9 @@ void Scheduler::check_integrity() const {
       check(std::ssize(s->chain.pages) >= cache_.pages_for(s->cached), "cached tokens have pages");
       const auto row = table_.entries().subspan(static_cast<std::size_t>(s->row * table_.pages()),
                                                 s->chain.pages.size());
-      for (std::size_t p = s->chain.given_back; p < s->chain.pages.size(); ++p)
-        check(row[p] == s->chain.pages[p], "the block table says where pages are");
+      for (std::size_t p = 0; p < s->chain.pages.size(); ++p)
+        check(s->chain.pages[p] == kNoPage || row[p] == s->chain.pages[p],
+              "the block table says where pages are");
     }
   }
   check(rows == rows_promised_, "rows are accounted for");

@@ -21,8 +21,9 @@ struct SchedulerLimits {
   std::int64_t max_pages = 0;      // of a sequence
   std::int64_t page_tokens = 0;
   std::int64_t kv_pages = 0;
-  std::int64_t host_pages = 0;  // that pages move to before they are forgotten
-  std::int64_t window = 0;      // tokens that any layer sees at most; 0: all
+  std::int64_t host_pages = 0;   // that pages move to before they are forgotten
+  std::int64_t window = 0;       // tokens that any layer sees at most; 0: all
+  std::int64_t sink_tokens = 0;  // at the start, that are seen in spite of it
   SchedulerPolicy policy = SchedulerPolicy::kMaxUtilization;
 };
 
@@ -111,9 +112,11 @@ class Scheduler {
   bool copy_member(const Sequence& from, Sequence& to);
   WaitReason reason_to_wait(SequenceGroup& group);
   std::int64_t pages_to_promise(const SequenceGroup& group) const;
-  static std::int64_t held(const SequenceGroup& group);
+  std::int64_t held(const SequenceGroup& group) const;
   std::int64_t outstanding() const;
-  std::int64_t window_pages(std::int64_t pages) const;
+  std::int64_t most_held(std::int64_t pages) const {
+    return cache_.most_held(pages, limits_.max_tokens);
+  }
   void stop_running(SequenceGroup& group, KvCache::After after);
   void write_entry(Sequence& sequence, std::size_t first_page);
   void build();

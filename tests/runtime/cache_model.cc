@@ -98,7 +98,8 @@ std::string CacheModel::check_table(const ScheduledStep& step) {
   for (const ScheduledStep::Entry& e : step.entries) {
     const auto pages = (e.begin + e.count + static_cast<std::size_t>(limits_.page_tokens) - 1) /
                        static_cast<std::size_t>(limits_.page_tokens);
-    for (std::size_t p = e.sequence->chain.given_back; p < pages; ++p) {
+    for (std::size_t p = 0; p < pages; ++p) {
+      if (e.sequence->chain.pages[p] == kNoPage) continue;
       const auto at = static_cast<std::size_t>(e.sequence->row * b.pages) + p;
       if (table_[at] != b.block_table[at]) return "a change of the block table was not told";
     }
@@ -112,10 +113,11 @@ std::string CacheModel::read_back(const ScheduledStep::Entry& e, std::int32_t ro
   const auto window = static_cast<std::size_t>(limits_.window);
   // The first token of the step sees furthest back.
   const std::size_t first = window > 0 && e.begin + 1 > window ? e.begin + 1 - window : 0;
+  const auto sinks = static_cast<std::size_t>(limits_.sink_tokens);
   std::uint64_t print = 0;
   for (std::size_t p = 0; p < end; ++p) {
     print = mix(print, token_at(*e.sequence, p));
-    if (p < first) continue;
+    if (p < first && p >= sinks) continue;
     const auto page = table_[static_cast<std::size_t>(row * limits_.max_pages) +
                              p / static_cast<std::size_t>(limits_.page_tokens)];
     const auto slot = static_cast<std::size_t>(page * limits_.page_tokens) +

@@ -176,9 +176,71 @@ TEST(SchedulerTest, AWindowGivesItsPagesBack) {
   Sequence& s = *scheduler.add(request(1, 60, 4), "").members[0];
   while (s.tokens.size() < 64) {
     run(scheduler);
-    EXPECT_LE(std::ssize(s.chain.pages) - static_cast<std::ptrdiff_t>(s.chain.given_back), 4);
+    EXPECT_LE(scheduler.cache().held(s.chain), 4);
   }
   EXPECT_EQ(scheduler.preemptions(), 0);
+}
+
+// What a window has passed need not be there to go on behind it.
+TEST(SchedulerTest, AWindowFindsAPromptByThePagesThatItSees) {
+  for (const std::int64_t sinks : {0, 5}) {
+    SCOPED_TRACE(sinks);
+    SchedulerLimits limits = kLimits;
+    limits.window = 6;
+    limits.sink_tokens = sinks;
+    limits.kv_pages = 10;
+    Scheduler scheduler(limits);
+    const auto tokens_to_read = [&](RequestId id, std::int32_t fill) {
+      Sequence& s = *scheduler.add(request(id, 60, 1, fill), "").members[0];
+      std::int64_t tokens = 0;
+      while (s.tokens.size() == 60) tokens += run(scheduler).batch.tokens();
+      scheduler.remove(id);
+      return tokens;
+    };
+    EXPECT_EQ(tokens_to_read(1, 1), 60);
+    EXPECT_GT(scheduler.cache().statistics().evictions, 0) << "its beginning is not there";
+    EXPECT_EQ(tokens_to_read(2, 1), 4);
+    // Another prompt takes all pages, and then nothing of the first one is of use.
+    EXPECT_EQ(tokens_to_read(3, 2), 60);
+    EXPECT_EQ(tokens_to_read(4, 1), 60);
+    EXPECT_EQ(tokens_to_read(5, 1), 4) << "found again under its old names";
+  }
+}
+
+TEST(SchedulerTest, SinksStayWhenAWindowHasPassed) {
+  SchedulerLimits limits = kLimits;
+  limits.window = 6;
+  limits.sink_tokens = 5;
+  limits.kv_pages = 8;  // two pages of sinks, a window and a step
+  Scheduler scheduler(limits);
+  ASSERT_TRUE(scheduler.fits(60, 64, 1));
+  limits.kv_pages = 6;
+  EXPECT_FALSE(Scheduler(limits).fits(60, 64, 1));
+  Sequence& s = *scheduler.add(request(1, 60, 4), "").members[0];
+  std::vector<PageId> first;
+  while (s.tokens.size() < 64) {
+    run(scheduler);
+    if (first.empty()) first.assign(s.chain.pages.begin(), s.chain.pages.begin() + 2);
+    EXPECT_TRUE(std::equal(first.begin(), first.end(), s.chain.pages.begin()));
+    EXPECT_LE(scheduler.cache().held(s.chain), 6);
+  }
+  EXPECT_EQ(s.chain.pages[2], kNoPage);
+  EXPECT_EQ(scheduler.preemptions(), 0);
+}
+
+TEST(SchedulerTest, AWindowThatWasPausedGoesOnWhereItWas) {
+  SchedulerLimits limits = kLimits;
+  limits.window = 6;
+  limits.kv_pages = 5;  // windows of two take six at times
+  Scheduler scheduler(limits);
+  const SequenceGroup& young = scheduler.add(request(2, 4, 60, 2), "");
+  while (young.members[0]->tokens.size() < 23) run(scheduler);
+  scheduler.add(request(1, 7, 60, 1), "");
+  for (int i = 0; i < 20 && young.preemptions == 0; ++i) run(scheduler);
+  ASSERT_EQ(young.preemptions, 1);
+  EXPECT_GT(scheduler.cache().statistics().evictions, 0) << "its beginning is not there";
+  scheduler.remove(1);
+  EXPECT_LE(run(scheduler).batch.tokens(), limits.page_tokens);
 }
 
 TEST(SchedulerTest, PagesMoveToHostMemoryAndBack) {
@@ -238,6 +300,26 @@ TEST(SchedulerTest, BooksThatDoNotAgreeAreFound) {
   scheduler.check_integrity();
   std::swap(s.chain.pages[0], s.chain.pages[1]);
   EXPECT_THROW(scheduler.check_integrity(), Error);
+}
+
+TEST(KvCacheTest, WhatLiesInHostMemoryComesAsFarAsThereIsRoom) {
+  KvCache cache({.pages = 4, .host_pages = 4, .page_tokens = 2});
+  const CacheRoot root = cache.open_root("", true);
+  const std::vector<std::int32_t> tokens = {1, 2, 3, 4, 5, 6, 7, 8};
+  PageChain chain{.root = root}, other{.root = root};
+  ASSERT_TRUE(cache.try_grow(chain, 8));
+  cache.publish(chain, tokens, 8);
+  cache.release(chain, KvCache::After::kKeep);
+  ASSERT_TRUE(cache.try_grow(other, 8));
+  EXPECT_EQ(cache.statistics().to_host, 4);
+  for (const std::size_t room : {0, 1, 3}) {
+    cache.shrink(other, 8 - 2 * room);
+    EXPECT_EQ(cache.attach(chain, tokens, 4), 2 * room);
+    cache.check_integrity(std::vector<const PageChain*>{&chain, &other});
+    cache.release(chain, KvCache::After::kKeep);
+  }
+  cache.release(other, KvCache::After::kForget);
+  cache.close_root(root);
 }
 
 TEST(BlockPoolTest, APageIsReferencedFreeOrKept) {
