@@ -12,7 +12,7 @@ AnswerText::AnswerText(const Tokenizer* tokenizer, std::vector<std::string> stop
 
 std::string AnswerText::push(std::int32_t id, bool may_end) {
   if (!stream_ || stopped_) return {};
-  if (!may_end) return stream_->push(id);
+  if (!may_end || stop_.empty()) return stream_->push(id);
   return release(stream_->push(id));
 }
 

@@ -13,10 +13,15 @@ namespace ingot {
 // sequence from its start to its end, so a step changes few entries, however long sequences are.
 class BlockTable {
  public:
+  // Of a row in one step, as a rule: it is taken, grows and is named.
+  static constexpr std::size_t kChangesOfRow = 4;
+
   BlockTable(std::int64_t rows, std::int64_t pages)
       : pages_(pages),
         used_(static_cast<std::size_t>(rows)),
-        entries_(static_cast<std::size_t>(rows * pages)) {}
+        entries_(static_cast<std::size_t>(rows * pages)) {
+    changes_.reserve(kChangesOfRow * used_.size());
+  }
 
   // The lowest row that is free.
   std::int32_t take_row();

@@ -41,6 +41,19 @@ void select_top(std::span<const float> row, std::size_t count, std::vector<Candi
   if (out.size() > count) keep();
 }
 
+void reserve_top(std::size_t vocab, std::vector<Candidate>& out) {
+  out.reserve(vocab + std::max(vocab, kSlack));
+}
+
+void CandidateSet::reserve(std::size_t vocab) {
+  logits_.reserve(vocab);
+  weights_.reserve(vocab);
+  ids_.reserve(vocab);
+  ranks_.reserve(vocab);
+  places_.reserve(vocab);
+  bucket_mass_.reserve(kBuckets);
+}
+
 void CandidateSet::gather(std::span<const float> row, const Candidate& worst,
                           const Weigher& weigh) {
   if (logits_.size() < row.size()) {

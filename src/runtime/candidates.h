@@ -21,12 +21,15 @@ inline bool likelier(const Candidate& a, const Candidate& b) {
 
 // The `count` likeliest of a row, in no order, or as many as are possible. O(vocab + count).
 void select_top(std::span<const float> row, std::size_t count, std::vector<Candidate>& out);
+// As much as select_top() needs for any count of a row of `vocab`.
+void reserve_top(std::size_t vocab, std::vector<Candidate>& out);
 
 // The tokens that a draw may still take, in the order of their ids, and what they weigh. Every call
-// costs O(size), where a sort would pay a logarithm for an order that nobody needs. Nothing is
-// allocated once a row of the largest size has been seen.
+// costs O(size), where a sort would pay a logarithm for an order that nobody needs.
 class CandidateSet {
  public:
+  // Nothing is allocated for rows of up to `vocab`.
+  void reserve(std::size_t vocab);
   // What is no less likely than `worst`, of a row; never what is -infinity.
   void gather(std::span<const float> row, const Candidate& worst, const Weigher& weigh);
 

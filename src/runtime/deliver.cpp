@@ -8,6 +8,24 @@
 
 namespace ingot {
 
+namespace {
+
+// What was told so far, and after it what `event` tells.
+void append(OutputEvent&& event, OutputEvent& whole) {
+  const auto join = [](auto& before, auto& more) {
+    before.insert(before.end(), std::make_move_iterator(more.begin()),
+                  std::make_move_iterator(more.end()));
+    more = std::move(before);
+  };
+  join(whole.text, event.text);
+  join(whole.tokens, event.tokens);
+  join(whole.logprobs, event.logprobs);
+  if (!whole.prompt_logprobs.empty()) event.prompt_logprobs = std::move(whole.prompt_logprobs);
+  whole = std::move(event);
+}
+
+}  // namespace
+
 OutputEvent EngineLoop::event_for(const RequestRecord& record, std::int32_t index) const {
   OutputEvent event{.id = record.id, .index = index, .seed = record.seed};
   event.usage = {.prompt_tokens = static_cast<std::int64_t>(record.prompt_tokens),
@@ -50,8 +68,10 @@ void EngineLoop::deliver(Told& told) {
   OutputEvent event = event_for(record, told.index);
   event.usage.completion_tokens = told.completion_tokens;
   event.finish = told.finish;
-  event.error = told.error;
-  event.error_code = told.error_code;
+  if (told.finish == FinishReason::kError) {
+    event.error = told.error;
+    event.error_code = told.error_code;
+  }
   if (told.token >= 0) {
     event.tokens.push_back(told.token);
     if (record.sampling.logprobs >= 0) event.logprobs.push_back(std::move(told.logprob));
@@ -69,7 +89,7 @@ void EngineLoop::deliver(Told& told) {
   give(record, std::move(event));
 }
 
-void EngineLoop::give(RequestRecord& record, OutputEvent event) {
+void EngineLoop::give(RequestRecord& record, OutputEvent&& event) {
   AnswerRecord& answer = *record.answers[static_cast<std::size_t>(event.index)];
   const bool ends = event.finish != FinishReason::kRunning;
   if (ends) {
@@ -83,13 +103,7 @@ void EngineLoop::give(RequestRecord& record, OutputEvent event) {
   }
   const bool last = event.last;
   if (record.compares) {
-    OutputEvent whole = std::move(answer.whole);
-    event.text = whole.text + event.text;
-    event.tokens.insert(event.tokens.begin(), whole.tokens.begin(), whole.tokens.end());
-    event.logprobs.insert(event.logprobs.begin(), std::make_move_iterator(whole.logprobs.begin()),
-                          std::make_move_iterator(whole.logprobs.end()));
-    if (!whole.prompt_logprobs.empty()) event.prompt_logprobs = std::move(whole.prompt_logprobs);
-    answer.whole = std::move(event);
+    append(std::move(event), answer.whole);
     if (last) give_best(record);
   } else {
     emit(std::move(event));
@@ -145,7 +159,7 @@ void EngineLoop::give_beams(RequestRecord& record) {
   }
 }
 
-void EngineLoop::emit(OutputEvent event) {
+void EngineLoop::emit(OutputEvent&& event) {
   switch (event.finish) {
     case FinishReason::kRunning:
       break;

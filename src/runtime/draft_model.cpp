@@ -16,7 +16,9 @@ DraftModel::DraftModel(Executor& executor, const EngineInfo& info, std::size_t m
                   .max_sequences = executor.plan().max[Symbol::kSequences],
                   .max_pages = executor.plan().max[Symbol::kPages],
                   .page_tokens = executor.plan().page_tokens,
-                  .kv_pages = executor.kv_pages()}) {}
+                  .kv_pages = executor.kv_pages()}) {
+  sampler_.reserve(static_cast<std::size_t>(executor.vocab()));
+}
 
 void DraftModel::guess(std::span<const Target> targets) {
   for (const Target& target : targets) {
@@ -67,7 +69,9 @@ bool DraftModel::follow(Follower& follower, const Target& target) {
     while (same < own.tokens.size() && same < tokens.size() && own.tokens[same] == tokens[same])
       ++same;
     scheduler_.rewind(own, std::min(same, tokens.size() - 1));
-    own.tokens.assign(tokens.begin(), tokens.end());
+    own.tokens.insert(own.tokens.end(),
+                      tokens.begin() + static_cast<std::ptrdiff_t>(own.tokens.size()),
+                      tokens.end());
   }
   follower.agreed = tokens.size();
   follower.target = &target;

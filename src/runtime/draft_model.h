@@ -32,6 +32,7 @@ class DraftModel {
   // Fills sequence->drafts, where it can in as many steps as tokens are guessed: a prompt that it
   // has not read yet goes unguessed. Throws Error{kDevice}, after which it has forgotten all.
   void guess(std::span<const Target> targets);
+  std::size_t most() const { return most_; }
   // A request has ended.
   void forget(RequestId id);
 

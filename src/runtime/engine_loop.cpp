@@ -84,8 +84,27 @@ EngineLoop::EngineLoop(Executor& executor, const EngineInfo& info, const Tokeniz
                   .host_pages = executor.host_pages(),
                   .window = widest_window(executor.plan()),
                   .policy = options.policy}),
-      sampler_(info.end_ids, tokenizer) {
+      sampler_(tokenizer) {
   if (options_.overlap) runner_ = std::make_unique<StepRunner>();
+  reserve();
+}
+
+// What steps want, so that none of them allocates.
+void EngineLoop::reserve() {
+  const DimValues& max = executor_.plan().max;
+  const auto sequences = static_cast<std::size_t>(max[Symbol::kSequences]);
+  std::size_t drafts = static_cast<std::size_t>(options_.draft_tokens);
+  if (options_.draft_model) drafts = options_.draft_model->most();
+  const std::size_t drawn =
+      std::min(sequences * (1 + drafts), static_cast<std::size_t>(max[Symbol::kTokens]));
+  sampler_.reserve({.sequences = sequences,
+                    .drawn = drawn,
+                    .longest = static_cast<std::size_t>(info_.max_seq),
+                    .vocab = static_cast<std::size_t>(executor_.vocab())});
+  told_.resize(drawn);
+  closed_.reserve(sequences);
+  stopped_.reserve(sequences);
+  draft_targets_.reserve(sequences);
 }
 
 EngineLoop::~EngineLoop() = default;
@@ -172,7 +191,7 @@ Result<RequestId> EngineLoop::submit(Request request) {
   record->id = group->id = next_id_++;
   group->record = record.get();
   group->prompt_tokens = record->prompt_tokens = request.prompt.size();
-  group->limit = limit_of(request);
+  group->limit = record->limit = limit_of(request);
   group->rope_row =
       info_.rope_long_from > 0 && static_cast<std::int64_t>(group->limit) > info_.rope_long_from;
   group->width = width_of(request.sampling);
@@ -191,8 +210,10 @@ Result<RequestId> EngineLoop::submit(Request request) {
   record->deadline = request.deadline > 0 ? time + request.deadline : 0;
   deadlines_ += record->deadline > 0;
   const SamplingParams& p = record->sampling;
-  record->answers.push_back(std::make_unique<AnswerRecord>(
-      AnswerText(tokenizer_, p.stop, p.include_stop_str), SamplingState(p, request.prompt)));
+  record->end_ids = p.stop_token_ids;
+  if (!p.ignore_eos)
+    record->end_ids.insert(record->end_ids.end(), info_.end_ids.begin(), info_.end_ids.end());
+  add_answer(*record, SamplingState(p, request.prompt));
 
   if (group->lockstep) start_search(*record, *group);
   if (options_.draft_tokens > 0 && !options_.draft_model)
@@ -203,9 +224,9 @@ Result<RequestId> EngineLoop::submit(Request request) {
     return refusal(std::move(wrong));
 
   auto sequence = std::make_unique<Sequence>();
-  sequence->tokens.reserve(group->limit);
   sequence->tokens = std::move(request.prompt);
   sequence->seed = record->seed;
+  sequence->drafts.reserve(static_cast<std::size_t>(options_.draft_tokens));
   sequence->chain.retention = {.priority = request.cache_priority,
                                .seconds = request.cache_seconds};
   group->members.push_back(std::move(sequence));
@@ -358,10 +379,8 @@ void EngineLoop::start_search(RequestRecord& record, const SequenceGroup& group)
                       .length_penalty = p.length_penalty,
                       .early_stopping = p.early_stopping,
                       .diversity_rate = p.beam_search_diversity_rate,
-                      .end_ids = p.stop_token_ids,
+                      .end_ids = record.end_ids,
                       .max_tokens = group.limit - group.prompt_tokens};
-  if (!p.ignore_eos)
-    options.end_ids.insert(options.end_ids.end(), info_.end_ids.begin(), info_.end_ids.end());
   record.beams = std::make_unique<BeamRecord>(std::move(options));
   record.beams->states.push_back(record.answers[0]->state);
 }
@@ -431,13 +450,7 @@ EngineLoop::Told& EngineLoop::tell(RequestRecord& record, std::int32_t index) {
   return told;
 }
 
-bool EngineLoop::ends(const RequestRecord& record, std::int32_t token) const {
-  const SamplingParams& p = record.sampling;
-  if (std::ranges::find(p.stop_token_ids, token) != p.stop_token_ids.end()) return true;
-  return !p.ignore_eos && std::ranges::find(info_.end_ids, token) != info_.end_ids.end();
-}
-
-void EngineLoop::accept(const ScheduledStep::Entry& entry, std::span<const DrawnToken> drawn) {
+void EngineLoop::accept(const ScheduledStep::Entry& entry, std::span<DrawnToken> drawn) {
   SequenceGroup& group = *entry.group;
   Sequence& s = *entry.sequence;
   if (group.phase == Phase::kGone || s.done) return;
@@ -448,7 +461,7 @@ void EngineLoop::accept(const ScheduledStep::Entry& entry, std::span<const Drawn
   group.record->accepted_drafts += std::ssize(drawn) - 1;
   totals_.drafted_tokens += static_cast<std::int64_t>(guessed);
   totals_.accepted_drafts += std::ssize(drawn) - 1;
-  for (const DrawnToken& token : drawn)
+  for (DrawnToken& token : drawn)
     if (!accept_token(group, s, token)) return;
   if (guessed > 0) scheduler_.settle(s, s.tokens.size() - 1);
   if (auto& drafter = group.record->answers[static_cast<std::size_t>(s.index)]->drafter) {
@@ -466,12 +479,18 @@ void EngineLoop::guess(SequenceGroup& group, Sequence& s) {
   drafter->guess(s.tokens, group.limit - s.tokens.size() - 1, s.drafts);
 }
 
+void EngineLoop::add_answer(RequestRecord& record, const SamplingState& state) {
+  const SamplingParams& p = record.sampling;
+  auto answer =
+      std::make_unique<AnswerRecord>(AnswerText(tokenizer_, p.stop, p.include_stop_str), state);
+  answer->state.reserve(record.limit, static_cast<std::size_t>(executor_.vocab()));
+  record.answers.push_back(std::move(answer));
+}
+
 // A record for each answer: until now all were one.
 void EngineLoop::separate(RequestRecord& record) {
-  const SamplingParams& p = record.sampling;
-  while (std::ssize(record.answers) < answers_of(p))
-    record.answers.push_back(std::make_unique<AnswerRecord>(
-        AnswerText(tokenizer_, p.stop, p.include_stop_str), record.answers[0]->state));
+  while (std::ssize(record.answers) < answers_of(record.sampling))
+    add_answer(record, record.answers[0]->state);
   for (std::size_t i = 1; i < record.answers.size(); ++i) {
     record.answers[i]->drafter = record.answers[0]->drafter;
     if (record.grammar) record.answers[i]->matcher.emplace(record.grammar);
@@ -479,7 +498,7 @@ void EngineLoop::separate(RequestRecord& record) {
 }
 
 // The prompt has been read: from here on each answer goes its way.
-void EngineLoop::part(SequenceGroup& group, std::span<const DrawnToken> drawn) {
+void EngineLoop::part(SequenceGroup& group, std::span<DrawnToken> drawn) {
   RequestRecord& record = *group.record;
   separate(record);
   std::vector<std::uint64_t> seeds;
@@ -492,7 +511,7 @@ void EngineLoop::part(SequenceGroup& group, std::span<const DrawnToken> drawn) {
 }
 
 // False when the answer has ended with it.
-bool EngineLoop::accept_token(SequenceGroup& group, Sequence& s, const DrawnToken& drawn) {
+bool EngineLoop::accept_token(SequenceGroup& group, Sequence& s, DrawnToken& drawn) {
   RequestRecord& record = *group.record;
   AnswerRecord& answer = *record.answers[static_cast<std::size_t>(s.index)];
   Told& told = tell(record, s.index);
@@ -512,9 +531,10 @@ bool EngineLoop::accept_token(SequenceGroup& group, Sequence& s, const DrawnToke
   ++totals_.generated_tokens;
   if (record.compares) answer.sum_of_logprobs += drawn.logprob.logprob;
   told.token = drawn.token;
-  told.logprob = drawn.logprob;
+  told.logprob = std::move(drawn.logprob);
   told.completion_tokens = static_cast<std::int64_t>(group.generated(s));
-  if (ends(record, drawn.token) || (answer.matcher && answer.matcher->is_terminated())) {
+  const bool is_end = std::ranges::find(record.end_ids, drawn.token) != record.end_ids.end();
+  if (is_end || (answer.matcher && answer.matcher->is_terminated())) {
     told.finish = FinishReason::kStop;
   } else if (s.tokens.size() >= group.limit) {
     told.finish = FinishReason::kLength;
@@ -556,12 +576,13 @@ void EngineLoop::count_token(RequestRecord& record, AnswerRecord& answer, double
 
 // Answers whose text met a stop string while the next step ran.
 void EngineLoop::end_by_text() {
-  for (const auto& [id, index] : std::exchange(stopped_, {})) {
+  for (const auto& [id, index] : stopped_) {
     SequenceGroup* group = scheduler_.find(id);
     if (!group) continue;
     Sequence& s = *group->members[static_cast<std::size_t>(index)];
     if (!s.done) end_answer(*group, s);
   }
+  stopped_.clear();
 }
 
 void EngineLoop::count_step(const ScheduledStep& step, double began) {

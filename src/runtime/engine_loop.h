@@ -87,12 +87,14 @@ class EngineLoop {
   std::string refusal_of_prompt(const Request& request) const;
   std::size_t limit_of(const Request& request) const;
 
+  void reserve();
   void run_step(ScheduledStep& step);
   void finish_step(const ScheduledStep& step);
   void fail_step(const ScheduledStep& step, const Error& error);
   void fail_request(RequestRecord& record, const Error& error);
-  void accept(const ScheduledStep::Entry& entry, std::span<const DrawnToken> drawn);
-  bool accept_token(SequenceGroup& group, Sequence& sequence, const DrawnToken& drawn);
+  void accept(const ScheduledStep::Entry& entry, std::span<DrawnToken> drawn);
+  bool accept_token(SequenceGroup& group, Sequence& sequence, DrawnToken& drawn);
+  void add_answer(RequestRecord& record, const SamplingState& state);
   void separate(RequestRecord& record);
   void start_search(RequestRecord& record, const SequenceGroup& group);
   void accept_beams(SequenceGroup& group);
@@ -104,8 +106,7 @@ class EngineLoop {
   void fill_masks(const ScheduledStep& step);
   void ask_draft_model(const ScheduledStep& step);
   bool guesses() const { return options_.draft_tokens > 0 || options_.draft_model; }
-  void part(SequenceGroup& group, std::span<const DrawnToken> drawn);
-  bool ends(const RequestRecord& record, std::int32_t token) const;
+  void part(SequenceGroup& group, std::span<DrawnToken> drawn);
   Told& tell(RequestRecord& record, std::int32_t index);
   void end_answer(SequenceGroup& group, Sequence& sequence);
   void let_go(SequenceGroup& group);
@@ -113,10 +114,10 @@ class EngineLoop {
 
   void deliver();
   void deliver(Told& told);
-  void give(RequestRecord& record, OutputEvent event);
+  void give(RequestRecord& record, OutputEvent&& event);
   void give_best(RequestRecord& record);
   void give_beams(RequestRecord& record);
-  void emit(OutputEvent event);
+  void emit(OutputEvent&& event);
   void close(RequestRecord& record);
   OutputEvent event_for(const RequestRecord& record, std::int32_t index) const;
   RequestStatistics statistics_of(const RequestRecord& record, double time) const;

@@ -26,6 +26,8 @@ KvCache::KvCache(const Options& options)
       index_(options.pages * (options.window == 0 ? 1 : 1 + kNamesPerPage) + options.host_pages,
              options.page_tokens),
       node_of_page_(static_cast<std::size_t>(options.pages), kNoNode) {
+  copies_.reserve(most_copies());
+  path_.reserve(static_cast<std::size_t>(index_.capacity()));
   free_host_.reserve(static_cast<std::size_t>(options.host_pages));
   for (auto slot = static_cast<std::int32_t>(options.host_pages); slot > 0; --slot)
     free_host_.push_back(slot - 1);
@@ -42,6 +44,7 @@ CacheRoot KvCache::open_root(std::string_view salt, bool share) {
   std::int32_t index = static_cast<std::int32_t>(roots_.size());
   if (free_roots_.empty()) {
     roots_.emplace_back();
+    free_roots_.reserve(roots_.capacity());
   } else {
     index = free_roots_.back();
     free_roots_.pop_back();

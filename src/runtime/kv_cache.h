@@ -107,6 +107,8 @@ class KvCache {
   // What a step does before anything else, in order; the list is empty after. Pages allocated since
   // are written by that step.
   void take_copies(std::vector<PageCopy>& copies);
+  // As a rule: each page is moved once in a step.
+  std::size_t most_copies() const { return node_of_page_.size(); }
   // The step with the last copies failed: what they moved is unknown, so all that nobody uses is
   // forgotten.
   void forget_kept();

@@ -9,7 +9,8 @@
 
 namespace ingot {
 
-TokenLogprob Logprobs::of(std::span<const float> logits, std::int32_t token, std::int32_t top) {
+void Logprobs::read(std::span<const float> logits, std::int32_t token, std::int32_t top,
+                    TokenLogprob& result) {
   check(token >= 0 && static_cast<std::size_t>(token) < logits.size(), "a token has a logit");
   const RowPeak peak = peak_of(logits);
   if (!peak.is_sound || peak.largest == kNoLogit)
@@ -21,13 +22,14 @@ TokenLogprob Logprobs::of(std::span<const float> logits, std::int32_t token, std
     const double x = static_cast<double>(logits[static_cast<std::size_t>(id)]) - base;
     return std::max(static_cast<float>(x), kLeastLogprob);
   };
-  TokenLogprob result{.token = token, .logprob = logprob(token), .top = {}};
-  if (top <= 0) return result;
+  result.token = token;
+  result.logprob = logprob(token);
+  result.top.clear();
+  if (top <= 0) return;
   select_top(logits, static_cast<std::size_t>(top), top_);
   std::sort(top_.begin(), top_.end(), likelier);
   result.top.reserve(top_.size());
   for (const Candidate& x : top_) result.top.emplace_back(x.id, logprob(x.id));
-  return result;
 }
 
 }  // namespace ingot

@@ -17,10 +17,19 @@ inline constexpr float kLeastLogprob = -9999.0f;
 // tokens of an answer and of a prompt alike. Keeps scratch; one per thread.
 class Logprobs {
  public:
+  // Nothing is allocated for rows of up to `vocab`, but what a result holds.
+  void reserve(std::size_t vocab) { reserve_top(vocab, top_); }
+
   // Of `token` and of the `top` likeliest, best first, the lowest id of equals. Always finite, at
   // least kLeastLogprob. O(vocab + top log top). Throws Error{kRequest} when the logits hold NaN or
   // +infinity, or only -infinity.
-  TokenLogprob of(std::span<const float> logits, std::int32_t token, std::int32_t top);
+  void read(std::span<const float> logits, std::int32_t token, std::int32_t top,
+            TokenLogprob& result);
+  TokenLogprob of(std::span<const float> logits, std::int32_t token, std::int32_t top) {
+    TokenLogprob result;
+    read(logits, token, top, result);
+    return result;
+  }
 
  private:
   std::vector<Candidate> top_;

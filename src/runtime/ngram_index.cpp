@@ -5,6 +5,7 @@
 #include "runtime/token_counts.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace ingot {
 
@@ -42,17 +43,22 @@ void NgramIndex::link(Tokens tokens, std::size_t position) {
   by_start = by_run = static_cast<std::uint32_t>(position + 1);
 }
 
-void NgramIndex::grow(Tokens tokens) {
-  const std::size_t buckets = std::max<std::size_t>(64, start_heads_.size() * 2);
+void NgramIndex::make_heads(std::size_t buckets, Tokens tokens) {
   start_heads_.assign(buckets, 0);
   run_heads_.assign(buckets, 0);
   for (std::size_t i = 0; i < runs_.size(); ++i)
     if (runs_[i].is_new) link(tokens, i);
 }
 
+void NgramIndex::reserve(std::size_t count, Tokens tokens) {
+  runs_.reserve(count);
+  if (start_heads_.size() < count) make_heads(std::bit_ceil(count), tokens);
+}
+
 void NgramIndex::push(Tokens tokens) {
   check(tokens.size() == runs_.size() + 1, "an index of runs grows token by token");
-  if (runs_.size() >= start_heads_.size()) grow(tokens);
+  if (runs_.size() >= start_heads_.size())
+    make_heads(std::max<std::size_t>(64, start_heads_.size() * 2), tokens);
   runs_.emplace_back();
   if (tokens.size() < size_) return;
   runs_.back().is_new = !is_known(tokens, tokens.last(size_));

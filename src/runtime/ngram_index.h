@@ -14,6 +14,8 @@ class NgramIndex {
  public:
   explicit NgramIndex(std::size_t size) : size_(size) {}
 
+  // Nothing is allocated for the first `count` tokens. `tokens` as at the last push().
+  void reserve(std::size_t count, std::span<const std::int32_t> tokens);
   // `tokens` has grown by one since the last call, or since construction from nothing.
   void push(std::span<const std::int32_t> tokens);
   // Takes back the last push; `tokens` is what it was given.
@@ -35,7 +37,7 @@ class NgramIndex {
   std::uint32_t& head(std::vector<std::uint32_t>& heads, Tokens key);
   bool is_known(Tokens tokens, Tokens run);
   void link(Tokens tokens, std::size_t position);
-  void grow(Tokens tokens);
+  void make_heads(std::size_t buckets, Tokens tokens);
 
   std::size_t size_;
   std::vector<Run> runs_;                   // by position

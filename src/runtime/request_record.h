@@ -39,6 +39,8 @@ struct RequestRecord {
   RequestId id = 0;
   SamplingParams sampling;
   std::size_t prompt_tokens = 0;
+  std::size_t limit = 0;              // most tokens of an answer, its prompt included
+  std::vector<std::int32_t> end_ids;  // any of them ends an answer
   std::uint64_t seed = 0;
   LogitsCallback change_logits;
   std::vector<TokenLogprob> prompt_logprobs;

@@ -95,6 +95,13 @@ std::uint64_t seed_of_answer(std::uint64_t seed, std::uint64_t index) {
   return index == 0 ? seed : mix(mix(seed + kGolden * index) ^ index);
 }
 
+void Sampler::reserve(std::size_t vocab) {
+  logits_.reserve(vocab);
+  blocks_.reserve(vocab / Weigher::kBlock + 1);
+  reserve_top(vocab, top_);
+  candidates_.reserve(vocab);
+}
+
 void Sampler::apply(std::span<float> scores, const SamplingParams& p, const DrawContext& c) {
   if (c.callback && *c.callback) call_back(scores, c);
   for (const auto& [id, bias] : p.logit_bias)

@@ -42,10 +42,12 @@ struct DrawContext {
 //                          number that depends on seed and position only
 //
 // So a draw is a function of logits, parameters and context, and it does not matter what else
-// runs. It costs O(vocab). Keeps scratch, so nothing is allocated once it has seen a vocabulary;
-// one per thread.
+// runs. It costs O(vocab). Keeps scratch; one per thread.
 class Sampler {
  public:
+  // Nothing is allocated for rows of up to `vocab`.
+  void reserve(std::size_t vocab);
+
   // Parameters are in range (check_sampling). Throws Error{kRequest}, which ends the request while
   // others go on, when the logits hold NaN or +infinity, when the callback throws or makes such,
   // and when no token is allowed.

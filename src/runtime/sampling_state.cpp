@@ -31,6 +31,13 @@ SamplingState::SamplingState(const SamplingParams& p, std::span<const std::int32
   }
 }
 
+void SamplingState::reserve(std::size_t tokens, std::size_t vocab) {
+  if (keeps_tokens()) tokens_.reserve(tokens);
+  if (counts_answer_) counts_.reserve(std::min(tokens, vocab));
+  if (runs_) runs_->reserve(tokens, tokens_);
+  if (top_p_decay_ < 1.0) decayed_.reserve(tokens);
+}
+
 void SamplingState::push(std::int32_t token) {
   ++generated_;
   if (keeps_tokens()) tokens_.push_back(token);

@@ -20,6 +20,10 @@ class SamplingState {
   // Of a sequence that is its prompt so far.
   SamplingState(const SamplingParams& params, std::span<const std::int32_t> prompt);
 
+  // Nothing is allocated until the sequence has more than `tokens` tokens, of a vocabulary of
+  // `vocab`. A copy keeps nothing of that.
+  void reserve(std::size_t tokens, std::size_t vocab);
+
   // A token of the answer, or a draft of one that later draws are to see.
   void push(std::int32_t token);
   // Takes back the last `count` tokens, as if they had never come.

@@ -68,6 +68,17 @@ Scheduler::Scheduler(const SchedulerLimits& limits)
   check(limits.max_tokens >= limits.max_sequences && limits.max_sequences >= 1 &&
             limits.page_tokens >= 1 && limits.max_pages >= 1,
         "every running sequence decodes in one step");
+  const auto tokens = static_cast<std::size_t>(limits.max_tokens);
+  const auto sequences = static_cast<std::size_t>(limits.max_sequences);
+  Batch& b = step_.batch;
+  for (auto* array : {&b.ids, &b.positions, &b.slots, &b.rope_row, &b.rows}) array->reserve(tokens);
+  b.query_start.reserve(sequences + 1);
+  b.context_len.reserve(sequences);
+  b.table_changes.reserve(BlockTable::kChangesOfRow * sequences);
+  b.copies.reserve(cache_.most_copies());
+  step_.entries.reserve(sequences);
+  step_.rows.reserve(tokens);
+  gone_.reserve(sequences);
 }
 
 SequenceGroup& Scheduler::add(std::unique_ptr<SequenceGroup> group, std::string_view salt) {
@@ -78,11 +89,18 @@ SequenceGroup& Scheduler::add(std::unique_ptr<SequenceGroup> group, std::string_
   SequenceGroup& added = *group;
   // K is rotated by its row of the rope table before it is cached, so rows have nothing in common.
   const std::string name = fmt::format("{}:{}", added.rope_row, salt);
+  reserve(added, *added.members[0]);
   added.members[0]->chain.root = cache_.open_root(name, added.share);
   if (!added.share) added.members[0]->chain.retention = {.priority = 0};
   by_id_.emplace(added.id, &added);
   waiting_.emplace(Order{added.order, added.id}, std::move(group));
   return added;
+}
+
+// Nothing is allocated while it grows to its limit.
+void Scheduler::reserve(const SequenceGroup& group, Sequence& s) const {
+  s.tokens.reserve(group.limit);
+  s.chain.pages.reserve(static_cast<std::size_t>(cache_.pages_for(group.limit)));
 }
 
 bool Scheduler::fits(std::size_t prompt_tokens, std::size_t limit, std::int32_t width) const {
@@ -116,13 +134,15 @@ std::int64_t Scheduler::pages_to_promise(const SequenceGroup& group) const {
 std::int64_t Scheduler::held(const SequenceGroup& group) const {
   std::int64_t pages = 0;
   for (const auto& s : group.members) pages += cache_.held(s->chain);
-  if (group.members.size() == 1) return pages;
-  std::vector<PageId> all;
-  for (const auto& s : group.members)
-    std::ranges::copy_if(s->chain.pages, std::back_inserter(all),
-                         [](PageId page) { return page != kNoPage; });
-  std::ranges::sort(all);
-  return std::ssize(all) - static_cast<std::int64_t>(std::ranges::unique(all).size());
+  // A page that two share is as far from the beginning in both.
+  for (auto s = group.members.begin(); s != group.members.end(); ++s)
+    for (std::size_t p = 0; p < (*s)->chain.pages.size(); ++p)
+      pages -= (*s)->chain.pages[p] != kNoPage &&
+               std::any_of(group.members.begin(), s, [&](const auto& before) {
+                 const auto& others = before->chain.pages;
+                 return p < others.size() && others[p] == (*s)->chain.pages[p];
+               });
+  return pages;
 }
 
 // Pages that are promised and not yet taken.
@@ -284,15 +304,16 @@ ScheduledStep& Scheduler::next(double now) {
   step_.preempted = 0;
   std::ranges::fill(planned_, ScheduledStep::Entry{});
   std::int64_t decodes = 0;
-  for (const auto& [order, group] : running_)
-    for (const auto& s : group->members) decodes += !s->done && s->left() == 1;
+  for (const auto& [order, group] : running_) {
+    group->decoding = std::ranges::count_if(
+        group->members, [](const auto& s) { return !s->done && s->left() == 1; });
+    decodes += group->decoding;
+  }
   // Decodes first, in their order; what they leave goes to guesses and prompts.
   std::int64_t rest = limits_.max_tokens - decodes;
   for (auto at = running_.begin(); at != running_.end();) {
     SequenceGroup& group = *at->second;
-    std::int64_t own = 0;
-    for (const auto& s : group.members) own += !s->done && s->left() == 1;
-    std::int64_t budget = rest + own;
+    std::int64_t budget = rest + group.decoding;
     if (!place(group, budget)) {
       preempt(at);  // the youngest of all
       break;
@@ -395,7 +416,7 @@ void Scheduler::fork(SequenceGroup& group, std::span<const std::uint64_t> seeds)
     s->seed = seed;
     s->chain.root = first.chain.root;
     s->chain.retention = first.chain.retention;
-    s->tokens.reserve(group.limit);
+    reserve(group, *s);
     room = room && copy_member(first, *s);
     if (!room) s->tokens = first.tokens;
     group.members.push_back(std::move(s));
@@ -442,7 +463,7 @@ void Scheduler::follow(SequenceGroup& group, std::span<const std::int32_t> paren
       s->seed = heirs[parent]->seed;
       s->chain.root = root;
       s->chain.retention = retention;
-      s->tokens.reserve(group.limit);
+      reserve(group, *s);
       room = room && copy_member(*heirs[parent], *s);
       if (!room) s->tokens = heirs[parent]->tokens;
     }

@@ -117,6 +117,7 @@ class Scheduler {
   std::int64_t most_held(std::int64_t pages) const {
     return cache_.most_held(pages, limits_.max_tokens);
   }
+  void reserve(const SequenceGroup& group, Sequence& sequence) const;
   void stop_running(SequenceGroup& group, KvCache::After after);
   void write_entry(Sequence& sequence, std::size_t first_page);
   void build();

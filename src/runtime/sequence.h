@@ -44,6 +44,7 @@ struct SequenceGroup {
   std::vector<std::unique_ptr<Sequence>> members;
 
   Phase phase = Phase::kWaiting;
+  std::int64_t decoding = 0;  // answers that have one token left to compute, as this step begins
   std::int64_t promised = 0;  // pages that the policy keeps for it
   std::int64_t preemptions = 0;
   std::int64_t most_pages = 0;  // that it held, counted when it gives them back

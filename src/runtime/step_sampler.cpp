@@ -17,6 +17,14 @@ AnswerRecord& answer_of(const ScheduledStep::Row& row) {
 
 }  // namespace
 
+void StepSampler::reserve(const Sizes& sizes) {
+  tokens_.resize(sizes.drawn);
+  first_of_entry_.reserve(sizes.sequences + 1);
+  with_drafts_.reserve(sizes.longest);
+  sampler_.reserve(sizes.vocab);
+  logprobs_.reserve(sizes.vocab);
+}
+
 void StepSampler::begin(const ScheduledStep& step, bool masks_follow) {
   step_ = &step;
   has_masks_ = !masks_follow;
@@ -60,7 +68,7 @@ void StepSampler::leave_sequence() {
   ++entry_;
 }
 
-std::span<const DrawnToken> StepSampler::drawn(std::size_t entry) const {
+std::span<DrawnToken> StepSampler::drawn(std::size_t entry) {
   return std::span(tokens_).subspan(first_of_entry_[entry],
                                     first_of_entry_[entry + 1] - first_of_entry_[entry]);
 }
@@ -100,7 +108,7 @@ void StepSampler::draw(const ScheduledStep::Row& row, std::span<const float> log
     context.seed = seed;
     token.token = sampler_.draw(logits, p, context);
     if (p.logprobs >= 0 || record.compares)
-      token.logprob = logprobs_.of(logits, token.token, p.logprobs);
+      logprobs_.read(logits, token.token, p.logprobs, token.logprob);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kRequest) throw;
     token.error = e.message();
@@ -183,12 +191,9 @@ void StepSampler::advance_beams(const SequenceGroup& group) {
 // Whatever would end the answer, before it may end.
 std::span<const std::int32_t> StepSampler::forbidden(const RequestRecord& record,
                                                      std::size_t position) {
-  const SamplingParams& p = record.sampling;
   const auto generated = static_cast<std::int64_t>(position - record.prompt_tokens);
-  if (generated >= p.min_tokens) return {};
-  forbidden_ = p.stop_token_ids;
-  if (!p.ignore_eos) forbidden_.insert(forbidden_.end(), end_ids_.begin(), end_ids_.end());
-  return forbidden_;
+  if (generated >= record.sampling.min_tokens) return {};
+  return record.end_ids;
 }
 
 }  // namespace ingot

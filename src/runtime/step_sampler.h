@@ -24,9 +24,17 @@ struct DrawnToken {
 // Makes tokens of the logits of a step, while the device still computes the rest of them.
 class StepSampler {
  public:
-  // `end_ids`: the model's end tokens; `tokenizer` may be null. Both outlive this.
-  StepSampler(std::span<const std::int32_t> end_ids, const Tokenizer* tokenizer)
-      : end_ids_(end_ids), tokenizer_(tokenizer) {}
+  // `tokenizer` may be null, and outlives this.
+  explicit StepSampler(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
+  // What steps want at most.
+  struct Sizes {
+    std::size_t sequences = 0;
+    std::size_t drawn = 0;    // tokens
+    std::size_t longest = 0;  // tokens of a sequence
+    std::size_t vocab = 0;
+  };
+  // Nothing is allocated for such steps, but what logprobs hold.
+  void reserve(const Sizes& sizes);
 
   // `masks_follow`: give_masks() says when the masks of grammars are there.
   void begin(const ScheduledStep& step, bool masks_follow);
@@ -38,7 +46,7 @@ class StepSampler {
   // Beam searches go on by themselves, in their records: nothing is drawn for them. Of others:
   // tokens drawn for an entry of the step, in order: none while its prompt is read, one, or with
   // drafts all that hold and one more. The first of a request with several answers: one for each.
-  std::span<const DrawnToken> drawn(std::size_t entry) const;
+  std::span<DrawnToken> drawn(std::size_t entry);
 
  private:
   void take_row(const ScheduledStep::Row& row, std::span<const float> logits);
@@ -47,10 +55,9 @@ class StepSampler {
   void advance_beams(const SequenceGroup& group);
   DrawContext context_of(const ScheduledStep::Row& row, const SamplingState& state);
   void leave_sequence();
-  std::span<const std::int32_t> forbidden(const RequestRecord& record, std::size_t position);
+  static std::span<const std::int32_t> forbidden(const RequestRecord& record, std::size_t position);
   DrawnToken& next_token();
 
-  std::span<const std::int32_t> end_ids_;
   const Tokenizer* tokenizer_;
   Sampler sampler_;
   Logprobs logprobs_;
@@ -61,7 +68,6 @@ class StepSampler {
   std::size_t entry_ = 0;                    // whose rows come now
   std::size_t pushed_ = 0;                   // drafts that its state has seen
   bool holds_ = true;                        // every draft so far was what was drawn
-  std::vector<std::int32_t> forbidden_;
   std::vector<std::int32_t> with_drafts_;
   std::atomic<bool> has_masks_{true};
 };

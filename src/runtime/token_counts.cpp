@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 
+#include <bit>
 #include <random>
 
 namespace ingot {
@@ -25,14 +26,19 @@ std::size_t TokenCounts::slot_of(std::int32_t id) const {
   return at;
 }
 
-void TokenCounts::grow() {
-  slots_.assign(slots_.empty() ? 64 : slots_.size() * 2, 0);
+void TokenCounts::make_slots(std::size_t count) {
+  slots_.assign(count, 0);
   for (std::size_t i = 0; i < entries_.size(); ++i)
     slots_[slot_of(entries_[i].id)] = static_cast<std::uint32_t>(i + 1);
 }
 
+void TokenCounts::reserve(std::size_t different) {
+  entries_.reserve(different);
+  if (slots_.size() <= 2 * different) make_slots(std::bit_ceil(2 * different + 1));
+}
+
 TokenCounts::Entry& TokenCounts::entry(std::int32_t id) {
-  if (entries_.size() * 2 >= slots_.size()) grow();
+  if (entries_.size() * 2 >= slots_.size()) make_slots(slots_.empty() ? 64 : slots_.size() * 2);
   std::uint32_t& slot = slots_[slot_of(id)];
   if (slot == 0) {
     entries_.push_back({.id = id, .in_answer = 0, .in_prompt = false});

@@ -17,6 +17,8 @@ class TokenCounts {
     bool in_prompt;
   };
 
+  // Nothing is allocated for the first `different` tokens.
+  void reserve(std::size_t different);
   void add_prompt(std::int32_t id) { entry(id).in_prompt = true; }
   void push(std::int32_t id) { ++entry(id).in_answer; }
   // Takes back one push.
@@ -28,7 +30,7 @@ class TokenCounts {
  private:
   Entry& entry(std::int32_t id);
   std::size_t slot_of(std::int32_t id) const;
-  void grow();
+  void make_slots(std::size_t count);
 
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> slots_;  // open addressing: 1 + place in entries_, 0: free

@@ -7,6 +7,7 @@
 #include "ops/reference/evaluate.h"
 #include "ops/reference/kv_row.h"
 
+#include "tests/ops/forwarding_device.h"
 #include "tests/ops/op_run.h"
 #include <algorithm>
 #include <cstring>
@@ -92,9 +93,7 @@ class ReferenceKernel final : public Kernel {
     std::vector<RefTensor> results;
     for (const ValueType& type : results_)
       results.push_back(make_ref(type.at(args.dims), type.dtype));
-    run_op_reference(
-        op_, {.attrs = attrs_, .operands = operands, .states = state_of, .results = results},
-        operands_[0].dtype);
+    op_.reference({.attrs = attrs_, .operands = operands, .states = state_of, .results = results});
     for (std::size_t i = 0; i < results.size(); ++i) {
       const std::vector<std::byte> bytes = encode(results[i], results_[i].dtype);
       if (!bytes.empty()) std::memcpy(args.results[i], bytes.data(), bytes.size());
@@ -139,34 +138,18 @@ class ReferenceKernel final : public Kernel {
 };
 
 // All but kernels is the null device's: memory, layouts, pages.
-class ReferenceDevice final : public Device {
+class ReferenceDevice final : public test::ForwardingDevice {
  public:
-  explicit ReferenceDevice(std::int64_t page_tokens) : page_tokens_(page_tokens) {}
+  explicit ReferenceDevice(std::int64_t page_tokens)
+      : ForwardingDevice(make_null_device()), page_tokens_(page_tokens) {}
 
   DeviceInfo info() const override {
-    DeviceInfo info = null_->info();
+    DeviceInfo info = ForwardingDevice::info();
     info.target = "reference";
     info.description = "plain loops";
     return info;
   }
-  DType activation_dtype(ComputeMode mode) const override { return null_->activation_dtype(mode); }
-  DType kv_dtype(ComputeMode mode) const override { return null_->kv_dtype(mode); }
   std::int64_t page_tokens() const override { return page_tokens_; }
-  std::size_t page_bytes(const StateSpec& spec, std::int64_t tokens) const override {
-    return null_->page_bytes(spec, tokens);
-  }
-  WeightLayout weight_layout(const WeightFormat& format, const Shape& shape,
-                             std::span<const WeightUse> uses) const override {
-    return null_->weight_layout(format, shape, uses);
-  }
-  void pack_weight(const WeightLayout& layout, const WeightFormat& format, const Shape& shape,
-                   std::span<const std::byte> rows, std::span<std::byte> packed) const override {
-    null_->pack_weight(layout, format, shape, rows, packed);
-  }
-  void unpack_weight(const WeightLayout& layout, const WeightFormat& format, const Shape& shape,
-                     std::span<const std::byte> packed, std::span<std::byte> rows) const override {
-    null_->unpack_weight(layout, format, shape, packed, rows);
-  }
   KernelOrReason find_kernel(const OpCall& call, CodeStore&) const override {
     for (const auto& types : {call.operands, call.results})
       for (const ValueType& type : types)
@@ -174,31 +157,9 @@ class ReferenceDevice final : public Device {
           return fmt::format("{} of {}", call.op, to_string(type));
     return std::make_unique<ReferenceKernel>(call);
   }
-  std::unique_ptr<Buffer> allocate(std::size_t bytes, std::string_view purpose) override {
-    return null_->allocate(bytes, purpose);
-  }
-  std::unique_ptr<Buffer> allocate_host(std::size_t bytes, std::string_view purpose) override {
-    return null_->allocate_host(bytes, purpose);
-  }
-  std::unique_ptr<Buffer> place_weights(std::span<const std::byte> mapped,
-                                        const std::function<void(std::size_t)>& done) override {
-    return null_->place_weights(mapped, done);
-  }
-  std::unique_ptr<Stream> make_stream() override { return null_->make_stream(); }
-  void copy_in(std::byte* device, std::span<const std::byte> host, Stream& stream) override {
-    null_->copy_in(device, host, stream);
-  }
-  void copy_out(std::span<std::byte> host, const std::byte* device, Stream& stream) override {
-    null_->copy_out(host, device, stream);
-  }
-  void copy_within(std::byte* to, const std::byte* from, std::size_t bytes,
-                   Stream& stream) override {
-    null_->copy_within(to, from, bytes, stream);
-  }
 
  private:
   std::int64_t page_tokens_;
-  std::unique_ptr<Device> null_ = make_null_device();
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "tests/runtime/allocation_count.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
@@ -16,6 +17,10 @@ std::uint64_t allocations() {
   return 0;
 }
 
+std::uint64_t allocations_of_all_threads() {
+  return 0;
+}
+
 }  // namespace ingot::test
 
 #else
@@ -25,9 +30,11 @@ namespace ingot::test {
 namespace {
 
 thread_local std::uint64_t count = 0;
+std::atomic<std::uint64_t> count_of_all = 0;
 
 void* take(std::size_t bytes, std::size_t alignment) {
   ++count;
+  count_of_all.fetch_add(1, std::memory_order_relaxed);
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
   if (void* p = std::aligned_alloc(alignment, whole == 0 ? alignment : whole)) return p;
   throw std::bad_alloc();
@@ -41,6 +48,10 @@ bool counts_allocations() {
 
 std::uint64_t allocations() {
   return count;
+}
+
+std::uint64_t allocations_of_all_threads() {
+  return count_of_all;
 }
 
 }  // namespace ingot::test

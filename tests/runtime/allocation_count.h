@@ -9,5 +9,7 @@ bool counts_allocations();
 
 // Times that this thread has taken memory with `new`, by whatever name, since the program began.
 std::uint64_t allocations();
+// The same, of all threads together.
+std::uint64_t allocations_of_all_threads();
 
 }  // namespace ingot::test

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/runtime/allocation_count.h"
 #include "tests/runtime/sampling_reference.h"
 #include <map>
 #include <random>
@@ -97,6 +98,32 @@ TEST(SamplingStateTest, ManyTokensGrowTheTables) {
   state.ban_next(scores);
   for (std::int32_t id = 0; id < 5000; ++id)
     EXPECT_EQ(scores[static_cast<std::size_t>(id)] == kNoLogit, id == 7) << id;
+}
+
+// Reserved after a prompt, so that what is there moves to the larger tables.
+TEST(SamplingStateTest, WhatIsReservedChangesNothingAndIsAllThatIsAllocated) {
+  constexpr std::size_t kTokens = 3000;
+  const SamplingParams p{.top_p = 0.9,
+                         .top_p_decay = 0.99,
+                         .repetition_penalty = 1.1,
+                         .no_repeat_ngram_size = 2,
+                         .bad_token_ids = {{1, 2, 3}}};
+  std::mt19937 random(3);
+  const auto token = [&] { return static_cast<std::int32_t>(random() % kVocab); };
+  std::vector<std::int32_t> prompt(100);
+  for (std::int32_t& id : prompt) id = token();
+  SamplingState grows(p, prompt), reserved(p, prompt);
+  reserved.reserve(kTokens, kVocab);
+  for (std::size_t i = prompt.size(); i < kTokens; ++i) {
+    const std::int32_t id = token();
+    grows.push(id);
+    const std::uint64_t before = test::allocations();
+    reserved.push(id);
+    ASSERT_EQ(test::allocations(), before) << i;
+    ASSERT_EQ(banned_by(reserved), banned_by(grows)) << i;
+  }
+  EXPECT_EQ(answer_counts(reserved), answer_counts(grows));
+  EXPECT_EQ(reserved.top_p(), grows.top_p());
 }
 
 TEST(SamplingStateTest, KeepsNothingThatNoParameterAsksFor) {
