@@ -38,6 +38,11 @@ SANITIZER_ENVIRONMENT = {
 }
 
 
+# The sanitizers of g++ 12 want the addresses that they count on: with much randomness in them (vm.mmap_rnd_bits of 32, as
+# newer systems set it) a program now and then dies before its first line.
+FIXED_ADDRESSES = ("setarch", "-R")
+
+
 class Tally:
     """Counts of one stage, with the names of what failed."""
 
@@ -280,11 +285,11 @@ def stage_schemas(log, tally, options):
         tally.record(ok and counted, "scripts/check_schemas")
 
 
-def use_at_random(log, tally, preset, seconds, prefix=()):
+def use_at_random(log, tally, preset, seconds):
     """Engines under random use from several threads. Prints how many rounds there were and what they did."""
     report = LOGS / f"random_requests.{preset}.txt"
     with open(report, "wb") as file:
-        ok = log.run(*prefix, BUILD / preset / "tests/random_requests", seconds, stdout=file, timeout=seconds + 600)
+        ok = log.run(*FIXED_ADDRESSES, BUILD / preset / "tests/random_requests", seconds, stdout=file, timeout=seconds + 600)
     lines = report.read_text("utf-8", "replace").splitlines()
     requests = sum(int(count) for line in lines for count in re.findall(r": (\d+) submitted", line))
     tally.record(ok and requests > 0, f"random requests, {preset} ({lines[-1] if lines else 'no round ended'})")
@@ -298,7 +303,7 @@ def stage_asan(log, tally, options):
     built = configure_and_build(log, "asan", "random_requests", *(f"{floor}_test" for floor in floors))
     tally.record(built, "asan build")
     for floor in floors if built else ():
-        run_gtest(log, tally, BUILD / f"asan/tests/{floor}_test")
+        run_gtest(log, tally, BUILD / f"asan/tests/{floor}_test", prefix=FIXED_ADDRESSES)
     if built:
         use_at_random(log, tally, "asan", options.request_seconds)
 
@@ -308,12 +313,11 @@ def stage_tsan(log, tally, options):
     floors = [floor for floor in TSAN_FLOORS if has_tests(floor)]
     built = configure_and_build(log, "tsan", "random_requests", *(f"{floor}_test" for floor in floors))
     tally.record(built, "tsan build")
-    # Some kernels place mappings where ThreadSanitizer of g++ 12 keeps its shadow, unless addresses are fixed.
     for floor in floors if built else ():
         run_gtest(log, tally, BUILD / f"tsan/tests/{floor}_test", f"--gtest_filter={TSAN_FLOORS[floor]}",
-                  prefix=("setarch", "-R"))
+                  prefix=FIXED_ADDRESSES)
     if built:
-        use_at_random(log, tally, "tsan", options.request_seconds, prefix=("setarch", "-R"))
+        use_at_random(log, tally, "tsan", options.request_seconds)
 
 
 def fuzz_one(name, seconds):
@@ -363,7 +367,7 @@ def stage_repeat(log, tally, options):
     tally.record(built, "tsan build")
     for floor in floors if built else ():
         begin = time.monotonic()
-        ok = log.run("setarch", "-R", BUILD / f"tsan/tests/{floor}_test", f"--gtest_filter={TSAN_FLOORS[floor]}",
+        ok = log.run(*FIXED_ADDRESSES, BUILD / f"tsan/tests/{floor}_test", f"--gtest_filter={TSAN_FLOORS[floor]}",
                      f"--gtest_repeat={options.repeat}", "--gtest_shuffle", "--gtest_brief=1", "--gtest_break_on_failure",
                      timeout=60 * max(options.repeat, 20))
         tally.record(ok, f"{floor}_test {options.repeat} times")
@@ -373,11 +377,11 @@ def stage_repeat(log, tally, options):
 
 def stage_requests(log, tally, options):
     """Requests submitted, read, cancelled and dropped at random, under AddressSanitizer and ThreadSanitizer."""
-    for preset, prefix in (("asan", ()), ("tsan", ("setarch", "-R"))):
+    for preset in ("asan", "tsan"):
         built = configure_and_build(log, preset, "random_requests")
         tally.record(built, f"{preset} build")
         if built:
-            use_at_random(log, tally, preset, options.request_seconds, prefix)
+            use_at_random(log, tally, preset, options.request_seconds)
 
 
 STAGES = {name[len("stage_"):]: function for name, function in list(globals().items()) if name.startswith("stage_")}

@@ -8,6 +8,7 @@
 #include "ops/ops.h"
 #include "ops/reference/compose.h"
 #include "ops/reference/evaluate.h"
+#include "ops/reference/kv_row.h"
 
 #include <algorithm>
 #include <chrono>
@@ -63,6 +64,22 @@ void round_state(RefState& state) {
   round_all(state.v, state.dtype);
 }
 
+// Rows that were appended to an 8-bit state, from the numbers that were appended.
+void round_appended(const RefState& before, RefState& after, DType activations) {
+  const auto dim = static_cast<std::size_t>(before.head_dim);
+  const auto round_changed = [&](const std::vector<float>& old, std::vector<float>& now) {
+    for (std::size_t at = 0; at < now.size(); at += dim) {
+      const std::span row(now.data() + at, dim);
+      if (std::ranges::equal(row, std::span(old.data() + at, dim))) continue;
+      for (float& x : row) x = round_to(x, activations);
+      round_kv_row(before.dtype, row);
+    }
+  };
+  round_changed(before.k, after.k);
+  round_changed(before.v, after.v);
+  after.dtype = before.dtype;
+}
+
 DimValues larger(const DimValues& dims) {
   DimValues result = dims;
   for (std::size_t i = 1; i < result.values.size(); ++i) result.values[i] = dims.values[i] * 2 + 1;
@@ -92,6 +109,18 @@ ValueType tensor_type(DType dtype, std::vector<Dim> dims) {
 }
 
 }  // namespace
+
+void run_op_reference(const OpDef& op, const RefCall& call, DType activations) {
+  std::vector<RefState> before;
+  for (RefState* state : call.states) {
+    before.push_back(state ? *state : RefState());
+    if (state && op.writes_state && state_scale_bytes(state->dtype) > 0) state->dtype = DType::kF32;
+  }
+  op.reference(call);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    if (call.states[i] && call.states[i]->dtype != before[i].dtype)
+      round_appended(before[i], *call.states[i], activations);
+}
 
 bool takes_matrix(const OpCase& sample) {
   return matrix_index(sample) < sample.operands.size();
@@ -373,7 +402,9 @@ void OpRun::run_reference() {
   }
   std::vector<RefTensor> results;
   for (const Result& r : results_) results.push_back(make_ref(r.wanted.shape, r.type.dtype));
-  op_.reference({.attrs = attrs_, .operands = operands, .states = states, .results = results});
+  run_op_reference(op_,
+                   {.attrs = attrs_, .operands = operands, .states = states, .results = results},
+                   activation_dtype());
   for (std::size_t i = 0; i < results.size(); ++i) results_[i].wanted = std::move(results[i]);
   for (Operand& o : operands_)
     if (o.is_state()) round_state(o.state);

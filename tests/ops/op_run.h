@@ -27,6 +27,11 @@ struct OpRunSpec {
 bool takes_matrix(const OpCase& sample);
 bool fits_format(const OpCase& sample, const WeightFormat& format);
 
+// The reference of `op`, but that what it appends to an 8-bit state is rounded to the activation
+// type first, as by kernels: rounded to a code at once, a number near the border of two would be a
+// whole step off.
+void run_op_reference(const OpDef& op, const RefCall& call, DType activations);
+
 // Rows of the canonical form: normal numbers of about 1/sqrt(k) where Ingot can quantise, else
 // random blocks that hold sensible numbers.
 std::vector<std::byte> random_rows(const WeightFormat& format, std::int64_t rows, std::int64_t k,
