@@ -93,7 +93,9 @@ class ReferenceKernel final : public Kernel {
     std::vector<RefTensor> results;
     for (const ValueType& type : results_)
       results.push_back(make_ref(type.at(args.dims), type.dtype));
-    op_.reference({.attrs = attrs_, .operands = operands, .states = state_of, .results = results});
+    run_op_reference(
+        op_, {.attrs = attrs_, .operands = operands, .states = state_of, .results = results},
+        operands_[0].dtype);
     for (std::size_t i = 0; i < results.size(); ++i) {
       const std::vector<std::byte> bytes = encode(results[i], results_[i].dtype);
       if (!bytes.empty()) std::memcpy(args.results[i], bytes.data(), bytes.size());
