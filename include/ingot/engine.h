@@ -18,7 +18,7 @@
 namespace ingot {
 
 // How a model is opened. What an engine file was built with stays as it is: its own settings win
-// over quant, kv_cache, max_batch and max_seq.
+// over quant, kv_cache, attention_window, sink_tokens, max_batch and max_seq.
 struct EngineOptions {
   std::string device = "auto";    // cpu, cuda, cuda:N
   int threads = 0;                // of the CPU; 0: what the machine gives
@@ -26,8 +26,10 @@ struct EngineOptions {
   std::uint64_t host_memory = 0;  // bytes, for pages of the KV cache that do not fit the device
   std::string quant = "none";
   std::string kv_cache = "auto";
-  std::int64_t max_batch = 8;  // sequences of a step
-  std::int64_t max_seq = 0;    // tokens of prompt and answer; 0: the model's, at most 8,192
+  std::int64_t attention_window = 0;  // tokens that layers see at most; 0: as the model has it
+  std::int64_t sink_tokens = 0;       // first tokens that layers with a window see in spite of it
+  std::int64_t max_batch = 8;         // sequences of a step
+  std::int64_t max_seq = 0;           // tokens of prompt and answer; 0: the model's, at most 8,192
   SchedulerPolicy policy = SchedulerPolicy::kMaxUtilization;
   // Who guesses tokens ahead: "" nobody, "ngram" what was there before, or a smaller model of the
   // same vocabulary. Answers stay the same.

@@ -113,6 +113,25 @@ DType kv_dtype(const Checkpoint& c, const Device& device, const BuildOptions& op
   return it->dtype;
 }
 
+// With the windows and sinks that are asked for.
+DecoderConfig config_of(const Checkpoint& c, const BuildOptions& options) {
+  DecoderConfig config = c.config;
+  if (const std::int64_t window = options.attention_window; window > 0)
+    for (std::int64_t& w : config.windows) w = w == 0 ? window : std::min(w, window);
+  config.sink_tokens = options.sink_tokens;
+  if (options.attention_window < 0 || options.attention_window > INT32_MAX)
+    fail(ErrorCode::kUsage, "[build.attention_window] {}; wanted 0, for the model's own, or more",
+         options.attention_window);
+  if (options.sink_tokens < 0 || options.sink_tokens > INT32_MAX)
+    fail(ErrorCode::kUsage, "[build.sink_tokens] {}; wanted 0 or more", options.sink_tokens);
+  if (options.sink_tokens > 0 && std::ranges::count(config.windows, 0) == c.config.layers)
+    fail(
+        ErrorCode::kUsage,
+        "[build.sink_tokens] {}: every layer of {} sees all tokens; wanted an attention_window too",
+        options.sink_tokens, c.name);
+  return config;
+}
+
 void report(const BuildOptions& options, double part, const std::string& what) {
   if (options.progress) options.progress(part, what);
 }
@@ -143,7 +162,7 @@ BuiltModel compile_checkpoint(const Checkpoint& c, const Device& device,
   build.max[Symbol::kRows] = std::max<std::int64_t>(options.max_batch, 16);
   build.max[Symbol::kPages] =
       (model.info.max_seq + device.page_tokens() - 1) / device.page_tokens();
-  Graph graph = c.family->build(c.config, build, types, tables);
+  Graph graph = c.family->build(config_of(c, options), build, types, tables);
   model.compiled =
       compile(std::move(graph), device, {.mode = options.mode, .skip_passes = options.skip_passes});
   return model;
@@ -224,10 +243,10 @@ std::string engine_cache_key(const std::string& identity, const std::string& tar
                              const BuildOptions& o) {
   std::string passes;
   for (const std::string& p : o.skip_passes) passes += p + ",";
-  return hash128_hex(fmt::format("{} {} {} {} {} {} {} {} {} {} {}", kVersion, kEngineFormatVersion,
-                                 identity, target, o.mode == ComputeMode::kF32 ? "f32" : "native",
-                                 o.quant, o.kv_cache, o.max_batch, o.max_seq, o.max_tokens,
-                                 passes));
+  return hash128_hex(fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {}", kVersion, kEngineFormatVersion, identity, target,
+      o.mode == ComputeMode::kF32 ? "f32" : "native", o.quant, o.kv_cache, o.max_batch, o.max_seq,
+      o.max_tokens, o.attention_window, o.sink_tokens, passes));
 }
 
 }  // namespace ingot

@@ -17,6 +17,9 @@ struct BuildOptions {
   ComputeMode mode = ComputeMode::kNative;
   std::string quant = "none";     // a quant/ format for float weights, or "none"
   std::string kv_cache = "auto";  // bf16, int8 or fp8 (e4m3), or "auto": the device's own
+  // Layers see at most so many tokens, the current one included; 0: as the model has it.
+  std::int64_t attention_window = 0;
+  std::int64_t sink_tokens = 0;   // first tokens that layers with a window see in spite of it
   std::int64_t max_batch = 8;     // sequences of a step
   std::int64_t max_seq = 0;       // 0: the model's own, at most 8,192
   std::int64_t max_tokens = 512;  // tokens of a step

@@ -4,6 +4,7 @@
 #include "cli/interrupt.h"
 #include "cli/line_editor.h"
 #include "cli/output.h"
+#include "plan/kv_reach.h"
 
 #include <fmt/core.h>
 
@@ -26,8 +27,7 @@ class Conversation {
  public:
   Conversation(Model& model, const SamplingParams& params, const std::string& system)
       : model_(model), params_(params), head_(first_messages(system)) {
-    const std::int64_t pool = model.executor().kv_pages() * model.plan().page_tokens;
-    context_ = std::min(model.info().max_seq, pool);
+    context_ = longest_sequence(model.plan(), model.executor().kv_pages(), model.info().max_seq);
     // A long answer must not push out what it answers to.
     wanted_room_ = context_ / 4;
     if (params.max_tokens > 0)

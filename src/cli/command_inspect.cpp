@@ -64,6 +64,9 @@ std::string summary(const ModelContents& c) {
       i.name, i.family, i.architecture, i.parameters, i.layers, i.vocab, c.plan.target,
       c.plan.mode == ComputeMode::kF32 ? "f32" : "native", i.max_batch, i.max_seq,
       c.plan.max[Symbol::kTokens], kv_cache_name(c.plan), human_bytes(c.plan.weight_bytes()));
+  if (const KvReach reach = kv_reach(c.plan); reach.window > 0)
+    text += fmt::format("  attention    the last {} tokens, and the first {}\n", reach.window,
+                        reach.sink_tokens);
   for (const auto& [format, values] : i.weight_formats)
     text += fmt::format("    {:10} {} values\n", format, values);
   return text + fmt::format("  steps        {} kernels, {} of them the head\n", c.plan.steps.size(),
@@ -114,6 +117,9 @@ OrderedJson whole_json(const InspectOptions& o, const ModelContents& c) {
   json["target"] = c.plan.target;
   json["compute"] = c.plan.mode == ComputeMode::kF32 ? "f32" : "native";
   json["kv_cache"] = kv_cache_name(c.plan);
+  const KvReach reach = kv_reach(c.plan);
+  json["attention_window"] = reach.window;
+  json["sink_tokens"] = reach.sink_tokens;
   json["weight_bytes"] = c.plan.weight_bytes();
   json["activation_bytes"] = c.plan.arena_bytes;
   if (is_engine(o.model.model)) {

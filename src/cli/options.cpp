@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "cli/progress.h"
 #include "llm/resolve.h"
+#include "plan/kv_reach.h"
 
 #include <algorithm>
 #include <charconv>
@@ -44,6 +45,13 @@ void check_engine(const ModelOptions& o, const EngineInfo& info, const Plan& pla
   if (o.max_seq && *o.max_seq != info.max_seq) refuse("--max-seq", *o.max_seq, info.max_seq);
   if (o.quant) refuse("--quant", *o.quant, "its weights as they are");
   if (o.kv_cache) refuse("--kv-cache", *o.kv_cache, "a KV cache in " + kv_cache_name(plan));
+  const KvReach reach = kv_reach(plan);
+  if (o.attention_window && *o.attention_window != reach.window)
+    refuse("--attention-window", *o.attention_window,
+           reach.window > 0 ? fmt::format("a window of {}", reach.window)
+                            : "layers that see all tokens");
+  if (o.sink_tokens && *o.sink_tokens != reach.sink_tokens)
+    refuse("--sink-tokens", *o.sink_tokens, fmt::format("{} sink tokens", reach.sink_tokens));
   if (!o.skip_passes.empty()) refuse("--skip-pass", o.skip_passes.front(), "its passes done");
   if (o.mode && *o.mode != plan.mode)
     refuse("--compute", *o.mode == ComputeMode::kF32 ? "f32" : "native",
@@ -69,6 +77,11 @@ void ModelOptions::declare(Command& c) {
            "weight format for float weights: none, int8, int4, fp8, q8_0, q4_0 ...");
   c.option("--kv-cache", kv_cache,
            "what the KV cache is kept in: auto, bf16, int8 or fp8 (default: auto, bf16)");
+  c.option("--attention-window", attention_window, {1, kMaxCount},
+           "tokens that every layer sees at most; what no layer sees any more takes no memory\n"
+           "(default: the model's own windows)");
+  c.option("--sink-tokens", sink_tokens, {1, kMaxCount},
+           "first tokens that layers with a window see in spite of it (default: none)");
   c.option("--max-batch", max_batch, {1, kMaxBatch}, "sequences of a step (default: 8)");
   c.option("--max-seq", max_seq, {1, kMaxCount},
            "longest sequence, prompt and answer (default: the model's)");
@@ -91,6 +104,8 @@ OpenOptions ModelOptions::open_options() const {
   if (memory) o.memory = parse_size(*memory, "--memory");
   if (quant) o.build.quant = *quant;
   if (kv_cache) o.build.kv_cache = *kv_cache;
+  if (attention_window) o.build.attention_window = *attention_window;
+  if (sink_tokens) o.build.sink_tokens = *sink_tokens;
   if (max_batch) o.build.max_batch = *max_batch;
   if (max_seq) o.build.max_seq = *max_seq;
   if (mode) o.build.mode = *mode;

@@ -30,6 +30,8 @@ struct ModelOptions {
   std::optional<std::string> memory;
   std::optional<std::string> quant;
   std::optional<std::string> kv_cache;
+  std::optional<std::int64_t> attention_window;
+  std::optional<std::int64_t> sink_tokens;
   std::optional<std::int64_t> max_batch;
   std::optional<std::int64_t> max_seq;
   std::string deterministic = "on";

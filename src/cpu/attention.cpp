@@ -65,7 +65,7 @@ const AttentionKernels& attention_kernels(Tier tier, KvStore store, bool exact) 
 struct Attention::Work {
   std::int64_t* first_item;  // [sequences + 1]
   float* scratch;            // [threads]
-  float* partial;            // [ranges][rows]
+  float* partial;            // [parts][rows]
   std::int64_t scratch_floats;
   std::int64_t items;
   std::int64_t tokens;
@@ -76,7 +76,8 @@ Attention::Attention(const AttentionSpec& spec, ThreadPool& pool, Tier tier)
     : spec_(spec),
       pool_(pool),
       kernels_(attention_kernels(tier, spec.kv.store, spec.exact)),
-      merge_(attention_tier(tier).merge) {
+      merge_(attention_tier(tier).merge),
+      has_sinks_(spec.window > 0 && spec.sinks > 0) {
   check(spec.heads % spec.kv.kv_heads == 0, "query heads share kv heads evenly");
   group_ = spec.heads / spec.kv.kv_heads;
   const std::int64_t most = max_item_rows(spec.kv.dim);
@@ -85,7 +86,7 @@ Attention::Attention(const AttentionSpec& spec, ThreadPool& pool, Tier tier)
   // One size for all that a model does, so that partial sums never depend on the step.
   range_ =
       std::max(kMinRange, round_up((spec.max_context + kMostRanges - 1) / kMostRanges, kKeyBlock));
-  max_ranges_ = (spec.max_context + range_ - 1) / range_ + 1;
+  max_parts_ = (spec.max_context + range_ - 1) / range_ + 1 + has_sinks_;
   const std::int64_t some = std::max<std::int64_t>(4 * spec.heads, 32 * pool.size());
   split_rows_ = std::min(spec.max_tokens * spec.heads, some);
 }
@@ -95,7 +96,7 @@ std::size_t Attention::workspace_bytes() const {
   const std::int64_t books = round_up((spec_.max_sequences + 1) * 8, 64);
   const std::int64_t scratch = pool_.size() * round_up(attention_scratch_floats(dim), 16) * 4;
   const std::int64_t partial =
-      pool_.size() == 1 ? 0 : split_rows_ * max_ranges_ * partial_floats(dim) * 4;
+      pool_.size() == 1 ? 0 : split_rows_ * max_parts_ * partial_floats(dim) * 4;
   return static_cast<std::size_t>(books + scratch + partial);
 }
 
@@ -120,13 +121,18 @@ void Attention::plan(const AttentionCall& call, Work& work) const {
   }
   work.first_item[call.sequences] = blocks;
   work.items = blocks * spec_.kv.kv_heads;
-  const std::int64_t ranges = (longest + range_ - 1) / range_;
-  work.split = threads > 1 && ranges > 1 && work.items < kItemsPerThread * threads &&
-               work.tokens * spec_.heads <= split_rows_ && ranges <= max_ranges_;
-  if (work.split) work.items *= ranges;
+  const std::int64_t parts = (longest + range_ - 1) / range_ + has_sinks_;
+  work.split = threads > 1 && parts > 1 + has_sinks_ && work.items < kItemsPerThread * threads &&
+               work.tokens * spec_.heads <= split_rows_ && parts <= max_parts_;
+  if (work.split) work.items *= parts;
 }
 
-// Item `index` of [kv head fastest][block][range slowest].
+// The first token in the window of the one at `position`.
+std::int64_t Attention::window_start(std::int64_t position) const {
+  return spec_.window > 0 ? std::max<std::int64_t>(0, position - spec_.window + 1) : 0;
+}
+
+// Item `index` of [kv head fastest][block][part slowest].
 void Attention::run_item(const AttentionCall& call, const Work& work, std::int64_t index,
                          int thread) const {
   const std::int64_t kv_heads = spec_.kv.kv_heads;
@@ -134,7 +140,7 @@ void Attention::run_item(const AttentionCall& call, const Work& work, std::int64
   const std::int64_t blocks = work.first_item[call.sequences];
   const std::int64_t head = index % kv_heads;
   const std::int64_t block = index / kv_heads % blocks;
-  const std::int64_t range = index / kv_heads / blocks;
+  const std::int64_t index_of_part = index / kv_heads / blocks;
   const std::int64_t s =
       std::upper_bound(work.first_item, work.first_item + call.sequences + 1, block) -
       work.first_item - 1;
@@ -142,14 +148,15 @@ void Attention::run_item(const AttentionCall& call, const Work& work, std::int64
   const std::int64_t token = (work.first_item[s + 1] - 1 - block) * block_tokens_;
   const std::int64_t tokens = std::min(block_tokens_, seq.tokens - token);
   const std::int64_t position = seq.position + token;
-  const std::int64_t low =
-      spec_.window > 0 ? std::max<std::int64_t>(0, position - spec_.window + 1) : 0;
-  std::int64_t first_range = low / range_;
+  bool with_sinks = has_sinks_;
+  std::int64_t first_range = window_start(position) / range_;
   std::int64_t end_range = (position + tokens - 1) / range_ + 1;
   if (work.split) {
-    if (first_range + range >= end_range) return;
-    first_range += range;
+    first_range += index_of_part - has_sinks_;
+    if (first_range >= end_range) return;
+    with_sinks = has_sinks_ && index_of_part == 0;
     end_range = first_range + 1;
+    if (with_sinks) first_range = end_range = 0;
   }
   const std::int64_t row = seq.first_row + token;
   const double cap = spec_.softcap;
@@ -168,20 +175,21 @@ void Attention::run_item(const AttentionCall& call, const Work& work, std::int64
       .q_scale = static_cast<float>(spec_.scale * (cap != 0 ? 1 / cap : kLog2OfE)),
       .softcap = static_cast<float>(cap * kLog2OfE),
       .window = spec_.window,
+      .sinks = has_sinks_ ? spec_.sinks : 0,
       .range = range_,
       .q = call.q + (row * spec_.heads + head * group_) * dim,
       .q_stride = spec_.heads * dim,
       .tokens = static_cast<int>(tokens),
       .position = position,
+      .with_sinks = with_sinks,
       .first_range = first_range,
       .end_range = end_range,
       .out = call.out + (row * spec_.heads + head * group_) * dim,
       .out_stride = spec_.heads * dim,
-      .partial = work.split ? work.partial + (range * work.tokens * spec_.heads +
+      .partial = work.split ? work.partial + (index_of_part * work.tokens * spec_.heads +
                                               (head * work.tokens + row) * group_) *
                                                  part
                             : nullptr,
-      .partial_stride = 0,
       .scratch = work.scratch + thread * work.scratch_floats};
   const bool direct = tokens == 1 && group_ <= kDirectRows && spec_.kv.page_tokens % kKeyBlock == 0;
   direct ? kernels_.direct(item) : kernels_.tiled(item);
@@ -200,11 +208,9 @@ void Attention::merge_items(const AttentionCall& call, const Work& work, int thr
     const std::int64_t first = (token - seq.first_row) / block_tokens_ * block_tokens_;
     const std::int64_t last = std::min(first + block_tokens_, seq.tokens) - 1 + seq.position;
     const std::int64_t start = first + seq.position;
-    const std::int64_t low =
-        spec_.window > 0 ? std::max<std::int64_t>(0, start - spec_.window + 1) : 0;
     const std::int64_t row = (head / group_ * work.tokens + token) * group_ + head % group_;
     merge_({.dim = static_cast<int>(dim),
-            .ranges = last / range_ + 1 - low / range_,
+            .parts = last / range_ + 1 - window_start(start) / range_ + has_sinks_,
             .partial = work.partial + row * part,
             .partial_stride = work.tokens * spec_.heads * part,
             .out = call.out + i * dim});

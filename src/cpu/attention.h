@@ -21,6 +21,7 @@ struct AttentionSpec {
   double scale = 0;
   double softcap = 0;
   std::int64_t window = 0;
+  std::int64_t sinks = 0;  // first tokens of a sequence, seen though the window has passed them
   std::int64_t max_tokens = 0;     // of a step
   std::int64_t max_sequences = 0;  // of a step
   std::int64_t max_context = 0;    // tokens of a sequence
@@ -52,6 +53,7 @@ class Attention {
   struct Work;
   void plan(const AttentionCall& call, Work& work) const;
   void run_item(const AttentionCall& call, const Work& work, std::int64_t index, int thread) const;
+  std::int64_t window_start(std::int64_t position) const;
   void merge_items(const AttentionCall& call, const Work& work, int thread) const;
 
   AttentionSpec spec_;
@@ -62,7 +64,8 @@ class Attention {
   std::int64_t block_tokens_;  // query tokens of an item
   std::int64_t range_;         // keys of a range
   std::int64_t split_rows_;    // rows (tokens * heads) of the largest step cut by ranges
-  std::int64_t max_ranges_;
+  bool has_sinks_;             // they are one more part of a row's keys, before all ranges
+  std::int64_t max_parts_;
   alignas(64) std::atomic<std::int64_t> next_{0};
 };
 

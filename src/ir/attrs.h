@@ -14,7 +14,7 @@ using AttrValue = std::variant<bool, std::int64_t, double, std::string, std::vec
 // The attributes of a node: a few named values, sorted by name. Each op has a plain struct with
 //   template <typename Visitor> void visit(Visitor& v) { v("eps", eps); }
 // from which read_attrs and write_attrs convert; so printing, parsing, hashing and storing exist
-// once.
+// once. What came later is v.optional(...): written where it is not 0.
 class Attrs {
  public:
   void set(std::string_view name, AttrValue value);
@@ -44,6 +44,10 @@ struct AttrReader {
     field = *typed;
     ++visited;
   }
+  template <typename T>
+  void optional(std::string_view name, T& field) {
+    if (attrs.find(name)) (*this)(name, field);
+  }
 };
 
 struct AttrWriter {
@@ -51,6 +55,10 @@ struct AttrWriter {
   template <typename T>
   void operator()(std::string_view name, const T& field) {
     attrs.set(name, AttrValue(field));
+  }
+  template <typename T>
+  void optional(std::string_view name, const T& field) {
+    if (field != T()) (*this)(name, field);
   }
 };
 

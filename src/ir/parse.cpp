@@ -459,6 +459,10 @@ class Parser {
     in_.expect(',');
     field("window");
     spec.window = in_.integer("window", 0, kMaxDim);
+    if (in_.accept(',')) {
+      field("sink_tokens");
+      spec.sink_tokens = in_.integer("sink_tokens", 1, kMaxDim);
+    }
     in_.expect(')');
     return spec;
   }

@@ -59,8 +59,10 @@ std::size_t state_token_bytes(const StateSpec& spec) {
 
 std::string to_string(const ValueType& type) {
   if (type.state.kv_heads > 0)
-    return fmt::format("kv(heads={}, dim={}, dtype={}, window={})", type.state.kv_heads,
-                       type.state.head_dim, dtype_name(type.state.dtype), type.state.window);
+    return fmt::format(
+        "kv(heads={}, dim={}, dtype={}, window={}{})", type.state.kv_heads, type.state.head_dim,
+        dtype_name(type.state.dtype), type.state.window,
+        type.state.sink_tokens > 0 ? fmt::format(", sink_tokens={}", type.state.sink_tokens) : "");
   std::string text(type.format ? type.format->name : dtype_name(type.dtype));
   text += "[";
   for (std::size_t i = 0; i < type.dims.size(); ++i) {

@@ -57,7 +57,8 @@ struct StateSpec {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   DType dtype = DType::kBF16;
-  std::int64_t window = 0;  // tokens seen, the current one included; 0 is all
+  std::int64_t window = 0;       // tokens seen, the current one included; 0 is all
+  std::int64_t sink_tokens = 0;  // first tokens of a sequence, kept though the window passes them
   friend bool operator==(const StateSpec&, const StateSpec&) = default;
 };
 

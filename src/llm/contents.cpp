@@ -6,6 +6,7 @@
 #include "llm/resolve.h"
 #include "ops/ops.h"
 #include "plan/engine_file.h"
+#include "plan/kv_reach.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -47,10 +48,6 @@ ModelContents contents_of_engine(const std::string& path) {
          json_reason(e));
   }
   return c;
-}
-
-std::int64_t sequence_pages(const Plan& plan, std::int64_t max_seq) {
-  return (max_seq + plan.page_tokens - 1) / plan.page_tokens;
 }
 
 // Everything but the KV pool.
@@ -113,7 +110,7 @@ FitReport find_fit(const std::string& model, const ModelContents& contents, cons
   const std::uint64_t page = std::max<std::uint64_t>(1, memory_needs(contents.plan, device).page);
   if (fixed + page > cap) return fit;
   const auto pages = static_cast<std::int64_t>((cap - fixed) / page);
-  fit.longest = std::min(contents.info.max_seq, pages * contents.plan.page_tokens);
+  fit.longest = longest_sequence(contents.plan, pages, contents.info.max_seq);
   const bool engine = is_engine(model);
   const auto holds = [&](std::int64_t n) {
     if (engine) return fits(contents.plan, contents.info, device, n, cap);

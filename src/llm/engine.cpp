@@ -30,6 +30,8 @@ OpenOptions open_options(const EngineOptions& o) {
   open.draft = o.draft;
   open.build.quant = o.quant;
   open.build.kv_cache = o.kv_cache;
+  open.build.attention_window = o.attention_window;
+  open.build.sink_tokens = o.sink_tokens;
   open.build.max_batch = o.max_batch;
   open.build.max_seq = o.max_seq;
   open.build.workers = o.threads;

@@ -7,6 +7,7 @@
 #include "llm/model_text.h"
 #include "llm/resolve.h"
 #include "ops/ops.h"
+#include "plan/kv_reach.h"
 #include "runtime/check_sampling.h"
 
 #include <algorithm>
@@ -162,6 +163,8 @@ void Model::open_draft(const OpenOptions& options) {
   own.host_memory = 0;
   own.build.quant = BuildOptions().quant;
   own.build.max_seq = BuildOptions().max_seq;
+  own.build.attention_window = BuildOptions().attention_window;
+  own.build.sink_tokens = BuildOptions().sink_tokens;
   own.random_weights = false;
   draft_ = open(options.draft, own);
   check_vocabulary(*this, *draft_);
@@ -300,7 +303,8 @@ void Model::score(std::span<const std::int32_t> tokens, std::int64_t steps,
                        .max_sequences = 1,
                        .max_pages = plan_.max[Symbol::kPages],
                        .page_tokens = plan_.page_tokens,
-                       .kv_pages = executor_->kv_pages()});
+                       .kv_pages = executor_->kv_pages(),
+                       .reach = kv_reach(plan_)});
   if (!scheduler.fits(tokens.size(), tokens.size(), 1))
     fail(ErrorCode::kRequest, "[score] {} tokens; the KV cache holds {}", count,
          executor_->kv_pages() * plan_.page_tokens);

@@ -50,17 +50,20 @@ ValueId attention(Builder& b, ValueId q, ValueId k, ValueId v, const AttentionSp
     q = b.call("rope", write_attrs(rope), {q, b.positions(), table, b.rope_row()})[0];
     k = b.call("rope", write_attrs(rope), {k, b.positions(), table, b.rope_row()})[0];
   }
+  const std::int64_t sink_tokens = spec.window > 0 ? spec.sink_tokens : 0;
   const ValueId cache = b.state(spec.layer, {.kv_heads = spec.kv_heads,
                                              .head_dim = spec.head_dim,
                                              .dtype = b.kv(),
-                                             .window = spec.window});
+                                             .window = spec.window,
+                                             .sink_tokens = sink_tokens});
   b.call("kv_append", {}, {k, v, b.slots(), cache});
   const AttentionAttrs attrs{.heads = spec.heads,
                              .kv_heads = spec.kv_heads,
                              .head_dim = spec.head_dim,
                              .scale = 1.0 / std::sqrt(static_cast<double>(spec.head_dim)),
                              .window = spec.window,
-                             .softcap = spec.softcap};
+                             .softcap = spec.softcap,
+                             .sink_tokens = sink_tokens};
   return b.call("attention", write_attrs(attrs),
                 {q, b.query_start(), b.context_len(), b.block_table(), cache})[0];
 }

@@ -29,8 +29,9 @@ struct AttentionSpec {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
-  std::int64_t window = 0;      // tokens seen, the current one included; 0 is all
-  std::int64_t rotary_dim = 0;  // 0: no rotation
+  std::int64_t window = 0;       // tokens seen, the current one included; 0 is all
+  std::int64_t sink_tokens = 0;  // first tokens of a sequence, seen in spite of the window
+  std::int64_t rotary_dim = 0;   // 0: no rotation
   bool rope_interleaved = false;
   double rope_scale = 1.0;
   double softcap = 0;

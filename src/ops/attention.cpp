@@ -26,6 +26,9 @@ std::vector<ValueType> infer(const Attrs& attrs, std::span<const ValueType> type
   in.want(a.window >= 0 && a.window <= INT32_MAX &&
               (state.window == 0 || (a.window > 0 && a.window <= state.window)),
           "window {} on a state that keeps {}", a.window, state.window);
+  in.want(a.sink_tokens >= 0 && a.sink_tokens <= INT32_MAX &&
+              (state.window == 0 || a.sink_tokens <= state.sink_tokens),
+          "{} sink_tokens on a state that keeps {}", a.sink_tokens, state.sink_tokens);
   in.want(a.softcap >= 0, "softcap is negative or no number");
   const Dim sequences = in.integers(2, 1).dims[0];
   Dim starts = sequences;
@@ -36,12 +39,13 @@ std::vector<ValueType> infer(const Attrs& attrs, std::span<const ValueType> type
   return {q};
 }
 
-// One query head of one token over the tokens [first, last] of its sequence.
+// One query head of one token over the tokens [first, last] of its sequence, and those before
+// `sinks`.
 struct Row {
   const float* q;
   const std::int32_t* pages;
   std::int64_t table_length;
-  std::int64_t first, last;
+  std::int64_t sinks, first, last;
   std::int64_t kv_offset, kv_width;  // in a slot's values
   float* out;
 };
@@ -50,7 +54,8 @@ void attend(const AttentionAttrs& a, const RefState& state, const Row& row) {
   std::vector<double> weights;
   std::vector<std::int64_t> values;  // where each token's K and V begin
   double largest = -INFINITY;
-  for (std::int64_t j = row.first; j <= row.last; ++j) {
+  for (std::int64_t j = 0; j <= row.last; ++j) {
+    if (j >= row.sinks && j < row.first) continue;
     const std::int64_t entry = j / state.page_tokens;
     check(entry < row.table_length, "context longer than its block table");
     const std::int64_t slot = row.pages[entry] * state.page_tokens + j % state.page_tokens;
@@ -95,6 +100,7 @@ void reference(const RefCall& call) {
                {.q = q.f.data() + at,
                 .pages = table.i.data() + static_cast<std::int64_t>(s) * table.shape[1],
                 .table_length = table.shape[1],
+                .sinks = a.sink_tokens,
                 .first = a.window > 0 ? std::max<std::int64_t>(0, last - a.window + 1) : 0,
                 .last = last,
                 .kv_offset = h / (a.heads / a.kv_heads) * a.head_dim,
@@ -137,18 +143,23 @@ OpCase sample_case(const Sample& s) {
                                      start),
                        sample::given({Symbol::kSequences}, s.context),
                        sample::indices({Symbol::kSequences, Symbol::kPages}, pages),
-                       sample::state(attrs.kv_heads, attrs.head_dim, attrs.window, s.dtype)},
+                       sample::state({.kv_heads = attrs.kv_heads,
+                                      .head_dim = attrs.head_dim,
+                                      .dtype = s.dtype,
+                                      .window = attrs.window,
+                                      .sink_tokens = attrs.sink_tokens})},
           .state_pages = pages};
 }
 
 std::vector<OpCase> cases() {
   const auto attrs = [](std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
-                        std::int64_t window = 0, double softcap = 0) {
+                        std::int64_t window = 0, double softcap = 0, std::int64_t sinks = 0) {
     return AttentionAttrs{.heads = heads,
                           .kv_heads = kv_heads,
                           .head_dim = head_dim,
                           .window = window,
-                          .softcap = softcap};
+                          .softcap = softcap,
+                          .sink_tokens = sinks};
   };
   std::vector<OpCase> result;
   for (const Sample& s : std::initializer_list<Sample>{
@@ -170,6 +181,11 @@ std::vector<OpCase> cases() {
            {"window_one", attrs(2, 2, 64, 1), {1, 4}, {33, 20}},
            {"softcap", attrs(4, 2, 64, 0, 0.5), {1, 12}, {45, 29}},
            {"softcap_window", attrs(4, 2, 64, 17, 1.0), {1, 40}, {45, 41}},
+           {"sinks_decode", attrs(4, 2, 64, 20, 0, 4), {1, 1, 1, 1}, {90, 23, 20, 5}},
+           {"sinks_prefill", attrs(4, 2, 64, 9, 0, 5), {50, 1}, {60, 70}},
+           {"sinks_many", attrs(8, 1, 80, 33, 0.7, 70), {1, 60, 110}, {200, 160, 110}},
+           {"sinks_int8", attrs(4, 2, 64, 9, 0, 4), {50, 1}, {60, 70}, DType::kI8},
+           {"sinks_fp8", attrs(4, 2, 64, 17, 1.0, 4), {1, 40}, {45, 141}, DType::kE4M3},
            {"first_token_int8", attrs(9, 3, 64), {1}, {1}, DType::kI8},
            {"decode_int8", attrs(9, 3, 64), {1}, {131}, DType::kI8},
            {"mixed_int8", attrs(4, 2, 64), {1, 33, 1, 5, 40}, {50, 33, 7, 37, 41}, DType::kI8},

@@ -58,6 +58,9 @@ struct AttentionAttrs {
   double scale = 0;         // on q.k, usually head_dim^-0.5
   std::int64_t window = 0;  // tokens seen, the current one included; 0 is all
   double softcap = 0;       // c * tanh(x / c); 0 is none
+  // First tokens of the sequence, seen though the window has passed them (StreamingLLM; Xiao et
+  // al., 2024).
+  std::int64_t sink_tokens = 0;
   template <typename Visitor>
   void visit(Visitor& v) {
     v("heads", heads);
@@ -66,6 +69,7 @@ struct AttentionAttrs {
     v("scale", scale);
     v("window", window);
     v("softcap", softcap);
+    v.optional("sink_tokens", sink_tokens);
   }
 };
 

@@ -66,7 +66,7 @@ std::vector<OpCase> cases() {
          .attrs = {},
          .operands = {sample::activation(heads * dim), sample::activation(heads * dim),
                       sample::given({Symbol::kTokens}, sample::distinct_slots(tokens, pages * 16)),
-                      sample::state(heads, dim, 0, dtype)},
+                      sample::state(heads, dim, dtype)},
          .state_pages = pages});
   return result;
 }

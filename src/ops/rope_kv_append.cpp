@@ -87,7 +87,7 @@ std::vector<OpCase> cases() {
                       sample::indices({Symbol::kTokens}, s.tables),
                       sample::given({Symbol::kTokens},
                                     sample::distinct_slots(s.tokens, s.pages * 16)),
-                      sample::state(s.attrs.kv_heads, rope.head_dim, 0, s.dtype)},
+                      sample::state(s.attrs.kv_heads, rope.head_dim, s.dtype)},
          .state_pages = s.pages});
   }
   return result;

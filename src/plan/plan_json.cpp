@@ -72,19 +72,22 @@ DType dtype_from(const Json& j) {
 }
 
 Json state_to_json(const StateSpec& s) {
-  return {{"kv_heads", s.kv_heads},
-          {"head_dim", s.head_dim},
-          {"dtype", dtype_name(s.dtype)},
-          {"window", s.window}};
+  Json j = {{"kv_heads", s.kv_heads},
+            {"head_dim", s.head_dim},
+            {"dtype", dtype_name(s.dtype)},
+            {"window", s.window}};
+  if (s.sink_tokens > 0) j["sink_tokens"] = s.sink_tokens;
+  return j;
 }
 
 StateSpec state_from_json(const Json& j) {
   const StateSpec s{.kv_heads = integer(j.at("kv_heads")),
                     .head_dim = integer(j.at("head_dim")),
                     .dtype = dtype_from(j.at("dtype")),
-                    .window = integer(j.at("window"))};
+                    .window = integer(j.at("window")),
+                    .sink_tokens = j.contains("sink_tokens") ? integer(j.at("sink_tokens")) : 0};
   if (s.kv_heads < 1 || s.kv_heads > kMaxScale || s.head_dim < 1 || s.head_dim > kMaxScale ||
-      s.window < 0 || s.window > INT32_MAX)
+      s.window < 0 || s.window > INT32_MAX || s.sink_tokens < 0 || s.sink_tokens > INT32_MAX)
     bad("a state of absurd size");
   return s;
 }

@@ -20,16 +20,6 @@ namespace {
 constexpr double kSecondsPerPriority = 10;
 constexpr std::int32_t kHighestPriority = 100;
 
-// Tokens that any layer sees, 0 for all.
-std::int64_t widest_window(const Plan& plan) {
-  std::int64_t window = 0;
-  for (const PlanState& state : plan.states) {
-    if (state.spec.window == 0) return 0;
-    window = std::max(window, state.spec.window);
-  }
-  return window;
-}
-
 // What the request is given at its end, and what is computed for it.
 std::int32_t answers_of(const SamplingParams& p) {
   return p.beam_width > 1 ? p.n : std::max(p.n, p.best_of);
@@ -82,7 +72,7 @@ EngineLoop::EngineLoop(Executor& executor, const EngineInfo& info, const Tokeniz
                   .page_tokens = executor.plan().page_tokens,
                   .kv_pages = executor.kv_pages(),
                   .host_pages = executor.host_pages(),
-                  .window = widest_window(executor.plan()),
+                  .reach = kv_reach(executor.plan()),
                   .policy = options.policy}),
       sampler_(tokenizer) {
   if (options_.overlap) runner_ = std::make_unique<StepRunner>();

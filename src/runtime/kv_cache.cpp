@@ -17,18 +17,18 @@ constexpr std::int64_t kNamesPerPage = 4;
 
 KvCache::KvCache(const Options& options)
     : page_tokens_(options.page_tokens),
-      window_(static_cast<std::size_t>(options.window)),
-      sink_pages_(options.window == 0 ? 0
-                                      : static_cast<std::size_t>(pages_for(
-                                            static_cast<std::size_t>(options.sink_tokens)))),
+      window_(static_cast<std::size_t>(options.reach.window)),
+      sink_pages_(static_cast<std::size_t>(options.reach.sink_pages(options.page_tokens))),
       host_pages_(options.host_pages),
       pool_(options.pages),
-      index_(options.pages * (options.window == 0 ? 1 : 1 + kNamesPerPage) + options.host_pages,
-             options.page_tokens),
+      index_(
+          options.pages * (options.reach.window == 0 ? 1 : 1 + kNamesPerPage) + options.host_pages,
+          options.page_tokens),
       node_of_page_(static_cast<std::size_t>(options.pages), kNoNode) {
   copies_.reserve(most_copies());
   path_.reserve(static_cast<std::size_t>(index_.capacity()));
   free_host_.reserve(static_cast<std::size_t>(options.host_pages));
+  path_.reserve(static_cast<std::size_t>(index_.capacity()));
   for (auto slot = static_cast<std::int32_t>(options.host_pages); slot > 0; --slot)
     free_host_.push_back(slot - 1);
 }
@@ -72,13 +72,6 @@ void KvCache::drop_user(std::int32_t index) {
 std::size_t KvCache::first_seen(std::size_t tokens) const {
   if (window_ == 0 || tokens < window_) return 0;
   return (tokens + 1 - window_) / static_cast<std::size_t>(page_tokens_);
-}
-
-// A window's pages, and those that a step may write before it passes them.
-std::int64_t KvCache::most_held(std::int64_t pages, std::int64_t step_tokens) const {
-  if (window_ == 0) return pages;
-  const std::int64_t seen = (static_cast<std::int64_t>(window_) + step_tokens) / page_tokens_ + 2;
-  return std::min(pages, static_cast<std::int64_t>(sink_pages_) + seen);
 }
 
 // The longest beginning that is known by name and whose pages that will be seen are here, or can

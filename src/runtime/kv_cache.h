@@ -1,5 +1,6 @@
 #pragma once
 
+#include "plan/kv_reach.h"
 #include "runtime/batch.h"
 #include "runtime/block_pool.h"
 #include "runtime/prefix_index.h"
@@ -62,8 +63,7 @@ class KvCache {
     std::int64_t pages = 0;       // of the device
     std::int64_t host_pages = 0;  // slots of host memory
     std::int64_t page_tokens = 0;
-    std::int64_t window = 0;       // tokens that a token sees, itself included; 0: all
-    std::int64_t sink_tokens = 0;  // at the start of a sequence: seen in spite of the window
+    KvReach reach;
   };
   explicit KvCache(const Options& options);
 
@@ -125,8 +125,6 @@ class KvCache {
     const std::size_t gone = chain.given_back - std::min(chain.given_back, sink_pages_);
     return static_cast<std::int64_t>(chain.pages.size() - gone);
   }
-  // Most pages of so many that a chain holds at once, when steps compute `step_tokens` at most.
-  std::int64_t most_held(std::int64_t pages, std::int64_t step_tokens) const;
   KvCacheStatistics statistics() const;
   // Throws Error{kBug} unless the books agree with `chains`, all chains that hold pages.
   void check_integrity(std::span<const PageChain* const> chains) const;

@@ -61,8 +61,7 @@ Scheduler::Scheduler(const SchedulerLimits& limits)
       cache_({.pages = limits.kv_pages,
               .host_pages = limits.host_pages,
               .page_tokens = limits.page_tokens,
-              .window = limits.window,
-              .sink_tokens = limits.sink_tokens}),
+              .reach = limits.reach}),
       table_(limits.max_sequences, limits.max_pages),
       planned_(static_cast<std::size_t>(limits.max_sequences)) {
   check(limits.max_tokens >= limits.max_sequences && limits.max_sequences >= 1 &&
@@ -105,8 +104,9 @@ void Scheduler::reserve(const SequenceGroup& group, Sequence& s) const {
 
 bool Scheduler::fits(std::size_t prompt_tokens, std::size_t limit, std::int32_t width) const {
   const std::int64_t pages = cache_.pages_for(limit);
-  const std::int64_t shared =
-      limits_.window == 0 ? static_cast<std::int64_t>(prompt_tokens) / limits_.page_tokens : 0;
+  const std::int64_t shared = limits_.reach.window == 0
+                                  ? static_cast<std::int64_t>(prompt_tokens) / limits_.page_tokens
+                                  : 0;
   const std::int64_t own = most_held(pages) - shared;
   return pages <= limits_.max_pages && width <= limits_.max_sequences &&
          shared + own * width <= cache_.capacity();
@@ -125,7 +125,7 @@ std::int64_t Scheduler::pages_to_promise(const SequenceGroup& group) const {
                       std::max(longest + 1, group.prompt_tokens +
                                                 static_cast<std::size_t>(kMargin * usual_answer_)));
   const std::int64_t pages = most_held(cache_.pages_for(tokens));
-  if (group.width == 1 || limits_.window != 0) return pages * group.width;
+  if (group.width == 1 || limits_.reach.window != 0) return pages * group.width;
   const std::int64_t shared = static_cast<std::int64_t>(group.prompt_tokens) / limits_.page_tokens;
   return shared + (pages - shared) * group.width;
 }
@@ -150,8 +150,9 @@ std::int64_t Scheduler::outstanding() const {
   std::int64_t pages = 0;
   for (const auto& [order, group] : running_) {
     const std::int64_t common =
-        limits_.window == 0 ? static_cast<std::int64_t>(group->prompt_tokens) / limits_.page_tokens
-                            : 0;
+        limits_.reach.window == 0
+            ? static_cast<std::int64_t>(group->prompt_tokens) / limits_.page_tokens
+            : 0;
     std::int64_t held = 0;
     if (group->lockstep && group->members.size() > 1) {
       held = common;  // beams share more than the prompt: nobody counts on how much

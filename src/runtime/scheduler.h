@@ -21,9 +21,8 @@ struct SchedulerLimits {
   std::int64_t max_pages = 0;      // of a sequence
   std::int64_t page_tokens = 0;
   std::int64_t kv_pages = 0;
-  std::int64_t host_pages = 0;   // that pages move to before they are forgotten
-  std::int64_t window = 0;       // tokens that any layer sees at most; 0: all
-  std::int64_t sink_tokens = 0;  // at the start, that are seen in spite of it
+  std::int64_t host_pages = 0;  // that pages move to before they are forgotten
+  KvReach reach;
   SchedulerPolicy policy = SchedulerPolicy::kMaxUtilization;
 };
 
@@ -115,7 +114,7 @@ class Scheduler {
   std::int64_t held(const SequenceGroup& group) const;
   std::int64_t outstanding() const;
   std::int64_t most_held(std::int64_t pages) const {
-    return cache_.most_held(pages, limits_.max_tokens);
+    return limits_.reach.most_held(pages, limits_.page_tokens, limits_.max_tokens);
   }
   void reserve(const SequenceGroup& group, Sequence& sequence) const;
   void stop_running(SequenceGroup& group, KvCache::After after);

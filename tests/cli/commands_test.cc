@@ -424,6 +424,37 @@ TEST_F(CommandsTest, TheKvCacheIsWhatTheOptionSays) {
   }
 }
 
+TEST_F(CommandsTest, WindowsAndSinksAreWhatTheOptionsSay) {
+  const std::string path = work_ / "sinks.ingot";
+  const std::vector<std::string> flags = {"--attention-window", "5", "--sink-tokens", "2"};
+  const auto with_flags = [&](std::vector<std::string> command) {
+    command.insert(command.end(), flags.begin(), flags.end());
+    return command;
+  };
+  good(with_flags({"build", kModel, "-o", path, "--target", "cpu"}));
+  EXPECT_EQ(json({"inspect", path, "--json"}).at("attention_window"), 5);
+  EXPECT_EQ(json({"inspect", path, "--json"}).at("sink_tokens"), 2);
+  EXPECT_EQ(json({"inspect", kModel, "--device", "cpu", "--json"}).at("attention_window"), 0);
+  EXPECT_THAT(good({"inspect", path}), HasSubstr("the last 5 tokens, and the first 2\n"));
+  const std::vector<std::string> run = {
+      "run", "-p", "Hello world, hello", "--temperature", "0", "--max-tokens", "8"};
+  const auto of = [&](const std::string& model) {
+    std::vector<std::string> command = run;
+    command.insert(command.begin() + 1, model);
+    return command;
+  };
+  EXPECT_EQ(good(of(path)), good(with_flags(of(kModel))));
+  EXPECT_NE(good(of(path)), good(of(kModel)));
+  EXPECT_EQ(good(with_flags(of(path))), good(of(path))) << "what it was built with";
+  EXPECT_THAT(bad(2, {"run", path, "-p", "a", "--attention-window", "6"}),
+              HasSubstr("built with a window of 5"));
+  EXPECT_THAT(bad(2, {"run", path, "-p", "a", "--sink-tokens", "3"}),
+              HasSubstr("built with 2 sink tokens"));
+  EXPECT_THAT(bad(2, {"run", kModel, "-p", "a", "--sink-tokens", "3"}),
+              HasSubstr("attention_window"));
+  bad(2, {"run", kModel, "-p", "a", "--attention-window", "0"});
+}
+
 TEST_F(CommandsTest, InspectShowsWhatAnEngineHolds) {
   const std::string path = engine();
   const Json all = json({"inspect", path, "--weights", "--plan", "--passes", "--verify", "--json"});

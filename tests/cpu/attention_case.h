@@ -29,6 +29,7 @@ struct AttentionConfig {
   std::int64_t kv_heads = 3;
   std::int64_t dim = 64;
   std::int64_t window = 0;
+  std::int64_t sinks = 0;
   double softcap = 0;
   KvStore store = KvStore::kBf16;
   std::int64_t page_tokens = 64;
@@ -37,6 +38,9 @@ struct AttentionConfig {
   bool exact = false;      // AttentionSpec::exact
 
   KvLayout layout() const { return {kv_heads, dim, page_tokens, store}; }
+  bool sees(std::int64_t position, std::int64_t key) const {
+    return key <= position && (window == 0 || position - key < window || key < sinks);
+  }
   double scale() const { return sharpness / std::sqrt(static_cast<double>(dim)); }
 };
 
@@ -46,9 +50,9 @@ inline std::string_view store_name(KvStore store) {
 }
 
 inline std::string describe(const AttentionConfig& c) {
-  return fmt::format("{}x{}/{} window {} softcap {} {}{} pages of {} sharpness {}", c.heads, c.dim,
-                     c.kv_heads, c.window, c.softcap, store_name(c.store), c.exact ? " exact" : "",
-                     c.page_tokens, c.sharpness);
+  return fmt::format("{}x{}/{} window {} sinks {} softcap {} {}{} pages of {} sharpness {}",
+                     c.heads, c.dim, c.kv_heads, c.window, c.sinks, c.softcap, store_name(c.store),
+                     c.exact ? " exact" : "", c.page_tokens, c.sharpness);
 }
 
 // Nearly normal numbers for a token: what = 0 q, 1 k, 2 v. Sums of four pieces of a mixed counter
@@ -82,7 +86,8 @@ struct StepOptions {
   Tier tier = Tier::kGeneric;
   unsigned page_seed = 0;  // order of the pages in memory
   std::uint8_t stale = 0;  // byte that unused cache memory holds
-  std::int64_t lost = 0;   // first tokens of each sequence that the cache does not hold
+  std::int64_t kept = 0;   // first tokens of each sequence that the cache holds, and then not
+  std::int64_t lost = 0;   // those before this one
   std::int64_t max_tokens = 1024;
   std::int64_t bad_position = -1;  // a token whose first value of `bad_what` is no number
   int bad_what = 0;                // as token_values
@@ -113,7 +118,8 @@ inline std::vector<float> run_step(const AttentionConfig& c, const std::vector<S
   };
   for (std::int64_t s = 0; s < sequences; ++s) {
     const StepSequence& sequence = step[static_cast<std::size_t>(s)];
-    for (std::int64_t t = o.lost; t < sequence.context; ++t) {
+    for (std::int64_t t = 0; t < sequence.context; ++t) {
+      if (t >= o.kept && t < o.lost) continue;
       const std::int64_t page = order[static_cast<std::size_t>(s * width + t / c.page_tokens)];
       writer.append(rows, pages, page * c.page_tokens + t % c.page_tokens,
                     values_of(sequence.id, t, 1, c.kv_heads * c.dim).data(),
@@ -132,6 +138,7 @@ inline std::vector<float> run_step(const AttentionConfig& c, const std::vector<S
                        .scale = c.scale(),
                        .softcap = c.softcap,
                        .window = c.window,
+                       .sinks = c.sinks,
                        .max_tokens = o.max_tokens,
                        .max_sequences = 8,
                        .max_context = c.max_context,
@@ -200,11 +207,11 @@ inline std::vector<float> kept_query(const AttentionConfig& c, int sequence, std
 inline std::vector<double> exact_row(const AttentionConfig& c, int sequence, std::int64_t position,
                                      Tier tier) {
   const std::vector<float> q = kept_query(c, sequence, position, tier);
-  const std::int64_t low = c.window > 0 ? std::max<std::int64_t>(0, position - c.window + 1) : 0;
   std::vector<double> out(q.size(), 0.0);
   std::vector<double> sums(static_cast<std::size_t>(c.heads), 0.0);
   std::vector<double> top(static_cast<std::size_t>(c.heads), -INFINITY);
-  for (std::int64_t t = low; t <= position; ++t) {
+  for (std::int64_t t = 0; t <= position; ++t) {
+    if (!c.sees(position, t)) continue;
     const std::vector<float> k = kept_values(c, sequence, t, 1);
     const std::vector<float> v = kept_values(c, sequence, t, 2);
     for (std::int64_t h = 0; h < c.heads; ++h) {

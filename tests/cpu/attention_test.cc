@@ -39,6 +39,8 @@ const std::vector<AttentionConfig>& configs() {
       // Logits whose maximum grows by much from block to block.
       {.heads = 6, .kv_heads = 2, .dim = 64, .sharpness = 30},
       {.heads = 5, .kv_heads = 1, .dim = 40, .window = 70, .sharpness = 60},
+      {.heads = 6, .kv_heads = 2, .dim = 64, .window = 50, .sinks = 4},
+      {.heads = 4, .kv_heads = 1, .dim = 40, .window = 70, .sinks = 90, .softcap = 2},
   });
   return all;
 }
@@ -85,9 +87,12 @@ TEST_P(AttentionTest, AgreesWithDoublePrecision) {
 // Alone, all but one, all, and more than there are; whole, in chunks and one by one.
 TEST_P(AttentionTest, WindowsAtTheirEdges) {
   constexpr std::int64_t n = 131;
-  for (const std::int64_t window : {std::int64_t{1}, std::int64_t{2}, n - 1, n, n + 1}) {
+  const std::pair<std::int64_t, std::int64_t> windows[] = {
+      {1, 0}, {2, 0}, {n - 1, 0}, {n, 0}, {n + 1, 0}, {1, 3}, {66, 65}, {n - 1, 1}, {20, n}};
+  for (const auto& [window, sinks] : windows) {
     for (const KvStore store : {KvStore::kBf16, KvStore::kInt8, KvStore::kE4m3}) {
-      const AttentionConfig c{.heads = 6, .kv_heads = 2, .window = window, .store = store};
+      const AttentionConfig c{
+          .heads = 6, .kv_heads = 2, .window = window, .sinks = sinks, .store = store};
       const std::int64_t width = c.heads * c.dim;
       const std::vector<float> whole = run_step(c, {{4, n, n}}, options());
       for (std::int64_t position = 0; position < n; position += 10) {
@@ -196,6 +201,7 @@ TEST_P(AttentionTest, WhatLiesBeforeTheWindowDoesNotMatter) {
     for (const std::int64_t context : {400, 401}) {
       StepOptions stale = options();
       stale.stale = 0xff;
+      stale.kept = c.sinks;
       stale.lost = context - c.window;
       const std::vector<float> got = run_step(c, {{1, context, 1}}, stale);
       const std::vector<float> wanted = run_step(c, {{1, context, 1}}, options());
@@ -224,7 +230,7 @@ TEST_P(AttentionTest, WhatIsNoNumberStaysNone) {
           const std::vector<float> got = run_step(c, {{1, begin + chunk, chunk}}, o);
           for (std::int64_t i = 0; i < chunk * width; ++i) {
             const std::int64_t t = begin + i / width, head = i % width / dim;
-            const bool sees = t >= bad && (c.window == 0 || t - bad < c.window);
+            const bool sees = c.sees(t, bad);
             const bool meets = what == 0 ? t == bad && head == 0 : sees && head < group;
             if (meets) {
               ASSERT_TRUE(std::isnan(got[static_cast<std::size_t>(i)])) << describe(c) << " " << t;

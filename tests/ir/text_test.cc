@@ -159,7 +159,8 @@ Graph random_graph(unsigned seed) {
     g.add_state(unique(), {.kv_heads = 1 + static_cast<std::int64_t>(random() % 9),
                            .head_dim = 64,
                            .dtype = DType::kE4M3,
-                           .window = static_cast<std::int64_t>(random() % 3)});
+                           .window = static_cast<std::int64_t>(random() % 3),
+                           .sink_tokens = static_cast<std::int64_t>(random() % 3)});
   const ValueId first_input = tensors[0];
   for (std::size_t n = random() % 10; n > 0; --n) {
     Attrs attrs;

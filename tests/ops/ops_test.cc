@@ -318,7 +318,8 @@ std::vector<float> dense_attention(const RefTensor& q, const RefState& kv, const
           s += double{q.f[(t * a.heads + h) * d + i]} * kv.k[(j * a.kv_heads + h / group) * d + i];
         s *= a.scale;
         if (a.softcap > 0) s = a.softcap * std::tanh(s / a.softcap);
-        const bool visible = j <= position && (a.window == 0 || position - j < a.window);
+        const bool visible =
+            j <= position && (a.window == 0 || position - j < a.window || j < a.sink_tokens);
         p.push_back(visible ? std::exp(s) : 0.0);
         total += p.back();
       }
@@ -335,13 +336,15 @@ std::vector<float> dense_attention(const RefTensor& q, const RefState& kv, const
 // Two sequences in shuffled pages equal each alone in order, written through kv_append.
 TEST(Ops, PagedAttentionEqualsDense) {
   const std::int64_t page = 16, contexts[] = {37, 50}, queries[] = {5, 1};
-  for (const auto& [window, softcap] : {std::pair(0, 0.0), {7, 0.0}, {0, 0.8}, {33, 2.0}}) {
+  for (const auto& [window, sinks, softcap] :
+       {std::tuple(0, 0, 0.0), {7, 0, 0.0}, {0, 0, 0.8}, {33, 0, 2.0}, {7, 20, 0.0}, {1, 1, 2.0}}) {
     const AttentionAttrs a{.heads = 4,
                            .kv_heads = 2,
                            .head_dim = 8,
                            .scale = 0.35,
                            .window = window,
-                           .softcap = softcap};
+                           .softcap = softcap,
+                           .sink_tokens = sinks};
     const std::vector<std::int32_t> pages = sample::distinct_slots(8, 9);  // 4 pages each
     RefState paged = make_ref_state({.kv_heads = 2, .head_dim = 8}, 9, page);
     std::vector<RefState> alone;

@@ -110,10 +110,10 @@ std::string CacheModel::check_table(const ScheduledStep& step) {
 // Every position that the last token of the step sees holds what the sequence's own tokens make.
 std::string CacheModel::read_back(const ScheduledStep::Entry& e, std::int32_t row) const {
   const std::size_t end = e.begin + e.count;
-  const auto window = static_cast<std::size_t>(limits_.window);
+  const auto window = static_cast<std::size_t>(limits_.reach.window);
   // The first token of the step sees furthest back.
   const std::size_t first = window > 0 && e.begin + 1 > window ? e.begin + 1 - window : 0;
-  const auto sinks = static_cast<std::size_t>(limits_.sink_tokens);
+  const auto sinks = static_cast<std::size_t>(limits_.reach.sink_tokens);
   std::uint64_t print = 0;
   for (std::size_t p = 0; p < end; ++p) {
     print = mix(print, token_at(*e.sequence, p));

@@ -169,7 +169,7 @@ TEST(SchedulerTest, SaysWhyARequestWaits) {
 
 TEST(SchedulerTest, AWindowGivesItsPagesBack) {
   SchedulerLimits limits = kLimits;
-  limits.window = 6;
+  limits.reach.window = 6;
   limits.kv_pages = 7;  // a window and a step
   Scheduler scheduler(limits);
   ASSERT_TRUE(scheduler.fits(60, 64, 1));
@@ -186,8 +186,8 @@ TEST(SchedulerTest, AWindowFindsAPromptByThePagesThatItSees) {
   for (const std::int64_t sinks : {0, 5}) {
     SCOPED_TRACE(sinks);
     SchedulerLimits limits = kLimits;
-    limits.window = 6;
-    limits.sink_tokens = sinks;
+    limits.reach.window = 6;
+    limits.reach.sink_tokens = sinks;
     limits.kv_pages = 10;
     Scheduler scheduler(limits);
     const auto tokens_to_read = [&](RequestId id, std::int32_t fill) {
@@ -209,8 +209,8 @@ TEST(SchedulerTest, AWindowFindsAPromptByThePagesThatItSees) {
 
 TEST(SchedulerTest, SinksStayWhenAWindowHasPassed) {
   SchedulerLimits limits = kLimits;
-  limits.window = 6;
-  limits.sink_tokens = 5;
+  limits.reach.window = 6;
+  limits.reach.sink_tokens = 5;
   limits.kv_pages = 8;  // two pages of sinks, a window and a step
   Scheduler scheduler(limits);
   ASSERT_TRUE(scheduler.fits(60, 64, 1));
@@ -230,7 +230,7 @@ TEST(SchedulerTest, SinksStayWhenAWindowHasPassed) {
 
 TEST(SchedulerTest, AWindowThatWasPausedGoesOnWhereItWas) {
   SchedulerLimits limits = kLimits;
-  limits.window = 6;
+  limits.reach.window = 6;
   limits.kv_pages = 5;  // windows of two take six at times
   Scheduler scheduler(limits);
   const SequenceGroup& young = scheduler.add(request(2, 4, 60, 2), "");

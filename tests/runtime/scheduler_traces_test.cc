@@ -39,8 +39,8 @@ std::string to_string(const Trace& t) {
   std::string text = fmt::format(
       "max_tokens {} max_sequences {} max_pages {} page_tokens {} kv_pages {} host_pages {} window "
       "{} sink_tokens {} policy {}\n",
-      l.max_tokens, l.max_sequences, l.max_pages, l.page_tokens, l.kv_pages, l.host_pages, l.window,
-      l.sink_tokens, to_string(l.policy));
+      l.max_tokens, l.max_sequences, l.max_pages, l.page_tokens, l.kv_pages, l.host_pages,
+      l.reach.window, l.reach.sink_tokens, to_string(l.policy));
   for (const Action& a : t.actions) text += "  " + to_string(a) + "\n";
   return text;
 }
@@ -56,8 +56,8 @@ Trace random_trace(unsigned seed) {
   l.kv_pages = 8 + below(40);
   l.max_pages = 4 + below(12);
   l.host_pages = below(3) == 0 ? below(20) : 0;
-  l.window = below(3) == 0 ? 1 + below(20) : 0;
-  l.sink_tokens = l.window > 0 && below(2) == 0 ? below(12) : 0;
+  l.reach.window = below(3) == 0 ? 1 + below(20) : 0;
+  l.reach.sink_tokens = l.reach.window > 0 && below(2) == 0 ? below(12) : 0;
   l.policy = static_cast<SchedulerPolicy>(below(3));
   const unsigned actions = 4 + below(40);
   for (unsigned i = 0; i < actions; ++i) {
@@ -140,7 +140,7 @@ class Player {
     if (step.empty()) return scheduler_.has_work() ? "a deadlock" : "";
     for (const ScheduledStep::Entry& e : step.entries)
       if (scheduler_.cache().held(e.sequence->chain) >
-          scheduler_.cache().most_held(limits_.max_pages, limits_.max_tokens))
+          limits_.reach.most_held(limits_.max_pages, limits_.page_tokens, limits_.max_tokens))
         return "a sequence holds more than its window and sinks";
     if (std::string wrong = model_.run(step, fails); !wrong.empty()) return wrong;
     if (fails) {

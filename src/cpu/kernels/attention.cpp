@@ -52,6 +52,7 @@ KernelOrReason make_kernel_attention(const OpCall& call, const KernelContext& co
                            .scale = attrs.scale,
                            .softcap = attrs.softcap,
                            .window = attrs.window,
+                           .sinks = attrs.sink_tokens,
                            .max_tokens = call.operands[0].dims[0].at(call.max),
                            .max_sequences = call.operands[2].dims[0].at(call.max),
                            .max_context = call.operands[3].dims[1].at(call.max) * call.page_tokens,

@@ -56,26 +56,27 @@ struct AttentionItem {
   float q_scale;   // on q, log2(e) included; with a softcap 1 / softcap instead
   float softcap;   // times log2(e); 0: none
   int64_t window;  // keys seen, the own included; 0: all
+  int64_t sinks;   // keys at the start, seen though the window has passed them
   int64_t range;   // keys of a range, a multiple of 64
   const float* q;  // [tokens][group][dim], tokens q_stride apart
   int64_t q_stride;
   int tokens;
   int64_t position;     // of the first token
-  int64_t first_range;  // ranges of this item; the whole context unless `partial`
+  bool with_sinks;      // parts of this item, one with `partial`, else the whole context: the keys
+  int64_t first_range;  // of sinks that a window has passed, and ranges
   int64_t end_range;
   float* out;  // as q; unused with `partial`
   int64_t out_stride;
-  float* partial;          // [ranges][rows][partial_floats(dim)] instead of out, or null
-  int64_t partial_stride;  // floats between ranges
-  float* scratch;          // attention_scratch_floats, aligned to 64 bytes
+  float* partial;  // [rows][partial_floats(dim)] instead of out, or null
+  float* scratch;  // attention_scratch_floats, aligned to 64 bytes
 };
 
 // Partials of one row, in ascending order, to its result.
 struct MergeItem {
   int dim;
-  int64_t ranges;
+  int64_t parts;
   const float* partial;
-  int64_t partial_stride;  // floats between ranges
+  int64_t partial_stride;  // floats between parts
   float* out;
 };
 

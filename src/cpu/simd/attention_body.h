@@ -13,7 +13,7 @@ namespace {
 void merge_ranges(const MergeItem& item) {
   alignas(64) float o[kMaxHeadDim];
   Gathered all{kMasked, 0, o};
-  for (int64_t r = 0; r < item.ranges; ++r) {
+  for (int64_t r = 0; r < item.parts; ++r) {
     float* part = const_cast<float*>(item.partial) + r * item.partial_stride;
     join(all, {part[0], part[1], part + 16}, static_cast<int>(padded_dim(item.dim)));
   }

@@ -155,11 +155,11 @@ template <int R, class Store>
 void direct_rows(const AttentionItem& item) {
   Rows rows(item, R);
   rows.load_queries(R);
-  rows.walk([&](int64_t block) {
+  rows.walk([&](KeyBlock block) {
     const Seen seen = seen_keys(item, item.position, block);
-    const BlockAt at = block_at(item, block);
+    const BlockAt at = block_at(item, block.start);
     const BlockAt next =
-        block + kKeyBlock <= item.position ? block_at(item, block + kKeyBlock) : at;
+        block.start + kKeyBlock <= item.position ? block_at(item, block.start + kKeyBlock) : at;
     if constexpr (has_scales(Store::kStore)) prefetch_block_scales(at.scales.v);
     direct_logits<R, Store>(rows, at, seen);
     for (int r = 0; r < R; ++r) {

@@ -95,11 +95,11 @@ template <class A, int R>
 void direct_pair_rows(const AttentionItem& item) {
   Rows rows(item, R);
   A::round_queries(rows, R);
-  rows.walk([&](int64_t block) {
+  rows.walk([&](KeyBlock block) {
     const Seen seen = seen_keys(item, item.position, block);
-    const BlockAt at = block_at(item, block);
+    const BlockAt at = block_at(item, block.start);
     const BlockAt next =
-        block + kKeyBlock <= item.position ? block_at(item, block + kKeyBlock) : at;
+        block.start + kKeyBlock <= item.position ? block_at(item, block.start + kKeyBlock) : at;
     if constexpr (A::kScaled) prefetch_block_scales(at.scales.v);
     pair_logits<A, R>(rows, at, seen);
     Seen same[R];

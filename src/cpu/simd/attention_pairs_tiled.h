@@ -25,11 +25,11 @@ inline const float* share_keys(const Rows& rows, const uint8_t* k, int token) {
 }
 
 template <class A>
-inline SharedBlock share_block(const Rows& rows, int64_t block, Seen seen) {
+inline SharedBlock share_block(const Rows& rows, KeyBlock block, Seen seen) {
   SharedBlock shared{{}, rows.v_block};
   const Seen groups = groups_of(seen);
   for (int t = groups.begin; t < groups.end; t += kKeyGroup) {
-    const BlockAt at = block_at(rows.item, block + t);
+    const BlockAt at = block_at(rows.item, block.start + t);
     if constexpr (A::kScaled) rows.keep_scales(at.scales, t);
     shared.k[t / kKeyGroup] = share_keys<A>(rows, at.k, t);
     for (int i = 0; i < kKeyGroup; i += 2) {
@@ -143,7 +143,7 @@ inline void tile_pair_logits(const Rows& rows, int row, TileKeys keys, const Sha
 }
 
 template <class A>
-inline void tile_softmax(const Rows& rows, int row, int64_t block) {
+inline void tile_softmax(const Rows& rows, int row, KeyBlock block) {
   const AttentionItem& item = rows.item;
   Seen seen[kTileRows];
   int token = row / item.group;
@@ -181,7 +181,7 @@ void attend_pairs_tiled(const AttentionItem& item) {
   Rows rows(item, (real + kTileRows - 1) / kTileRows * kTileRows);
   A::round_queries(rows, real);
   const int64_t last = item.position + item.tokens - 1;
-  rows.walk([&](int64_t block) {
+  rows.walk([&](KeyBlock block) {
     const SharedBlock shared = share_block<A>(
         rows, block,
         {seen_keys(item, item.position, block).begin, seen_keys(item, last, block).end});

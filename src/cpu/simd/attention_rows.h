@@ -14,10 +14,24 @@ inline int64_t at_most(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-inline Seen seen_keys(const AttentionItem& item, int64_t position, int64_t block) {
-  const int64_t low = item.window > 0 ? at_least(0, position - item.window + 1) : 0;
-  return {static_cast<int>(at_least(0, low - block)),
-          static_cast<int>(at_most(kKeyBlock, position + 1 - block))};
+// Keys [start, start + 64), as sinks or in the window: a block may be visited as both, for what a
+// row sees of it is one stretch each time.
+struct KeyBlock {
+  int64_t start;
+  bool sinks;
+};
+
+// The first key in the window of a row at `position`.
+inline int64_t window_start(const AttentionItem& item, int64_t position) {
+  return item.window > 0 ? at_least(0, position - item.window + 1) : 0;
+}
+
+inline Seen seen_keys(const AttentionItem& item, int64_t position, KeyBlock block) {
+  const int64_t low = window_start(item, position);
+  if (block.sinks)
+    return {0, static_cast<int>(at_most(kKeyBlock, at_most(item.sinks, low) - block.start))};
+  return {static_cast<int>(at_least(0, low - block.start)),
+          static_cast<int>(at_most(kKeyBlock, position + 1 - block.start))};
 }
 
 // Keys that any row of a register tile sees; rows are in order of their tokens.
@@ -33,7 +47,7 @@ inline int64_t token_of_row(const AttentionItem& item, int row) {
   return item.position + (token < item.tokens ? token : item.tokens - 1);
 }
 
-inline TileKeys tile_keys(const AttentionItem& item, int row, int64_t block) {
+inline TileKeys tile_keys(const AttentionItem& item, int row, KeyBlock block) {
   return {seen_keys(item, token_of_row(item, row), block),
           seen_keys(item, token_of_row(item, row + kTileRows - 1), block)};
 }
@@ -114,8 +128,8 @@ struct Rows {
   const int count;       // rows computed: whole register tiles in attention_tiled.h
   const int64_t padded;  // floats of a row of q, o, merged
   float* q;              // [count][padded], scaled
-  float* o;              // [count][padded], of the range at hand
-  float* merged;         // [count][padded], of the ranges before
+  float* o;              // [count][padded], of the part at hand
+  float* merged;         // [count][padded], of the parts before
   float* p;              // [count][64]
   RowState* states;      // [count]
   float* merged_states;  // [count][16]: maximum, sum
@@ -161,35 +175,35 @@ struct Rows {
   template <class F>
   void walk(F f) {
     const int64_t last = item.position + item.tokens - 1;
-    int64_t block = at_least(item.first_range * item.range, first_block(item.position));
+    if (item.with_sinks) {
+      const int64_t end = at_most(item.sinks, window_start(item, last));
+      start_part();
+      for (int64_t block = 0; block < end; block += kKeyBlock) f(KeyBlock{block, true});
+      end_part();
+    }
+    const int64_t first = window_start(item, item.position) / kKeyBlock * kKeyBlock;
+    int64_t block = at_least(item.first_range * item.range, first);
     for (int64_t range = item.first_range; range < item.end_range; ++range) {
       const int64_t end = at_most((range + 1) * item.range, last + 1);
-      start_range();
-      for (; block < end; block += kKeyBlock) f(block);
-      end_range(range);
+      start_part();
+      for (; block < end; block += kKeyBlock) f(KeyBlock{block, false});
+      end_part();
     }
     finish();
   }
 
  private:
-  // The block of the first key that a row at `position` sees.
-  int64_t first_block(int64_t position) const {
-    const int64_t low = item.window > 0 ? at_least(0, position - item.window + 1) : 0;
-    return low / kKeyBlock * kKeyBlock;
-  }
-
-  void start_range() {
+  void start_part() {
     for (int r = 0; r < count; ++r) start_row(states[r]);
     for (int64_t i = 0; i < count * padded; i += kLanes) store(o + i, splat(0.0f));
   }
 
-  void end_range(int64_t range) {
+  void end_part() {
     const int real = item.tokens * item.group;
     for (int r = 0; r < real; ++r) {
       const Gathered next{states[r].top, sum_of_16(states[r].sums), o + r * padded};
       if (item.partial) {
-        float* part = item.partial + (range - item.first_range) * item.partial_stride +
-                      r * partial_floats(item.dim);
+        float* part = item.partial + r * partial_floats(item.dim);
         part[0] = next.top;
         part[1] = next.sum;
         for (int64_t d = 0; d < padded; d += kLanes) store(part + 16 + d, load(next.o + d));

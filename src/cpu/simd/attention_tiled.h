@@ -104,9 +104,9 @@ inline void widen_values(const Rows& rows, const uint8_t* v, int token) {
 
 // Tokens [begin, end) of a block, whole key groups, as floats.
 template <class Store>
-inline void widen_block(const Rows& rows, int64_t block, int begin, int end) {
+inline void widen_block(const Rows& rows, KeyBlock block, int begin, int end) {
   for (int t = begin; t < end; t += kKeyGroup) {
-    const BlockAt at = block_at(rows.item, block + t);
+    const BlockAt at = block_at(rows.item, block.start + t);
     widen_keys<Store>(rows, at.k, t);
     widen_values<Store>(rows, at.v, t);
     if constexpr (has_scales(Store::kStore)) rows.keep_scales(at.scales, t);
@@ -114,7 +114,7 @@ inline void widen_block(const Rows& rows, int64_t block, int begin, int end) {
 }
 
 template <class Store>
-inline void tile_logits(const Rows& rows, int row, int64_t block, TileKeys keys) {
+inline void tile_logits(const Rows& rows, int row, KeyBlock block, TileKeys keys) {
   const AttentionItem& item = rows.item;
   const int64_t padded = rows.padded;
   constexpr int kStep = kTileVecs * kLanes;
@@ -168,7 +168,7 @@ void attend_tiled(const AttentionItem& item) {
   Rows rows(item, (real + kTileRows - 1) / kTileRows * kTileRows);
   pack_queries(rows, real);
   const int64_t last = item.position + item.tokens - 1;
-  rows.walk([&](int64_t block) {
+  rows.walk([&](KeyBlock block) {
     const int begin = groups_of(seen_keys(item, item.position, block)).begin;
     widen_block<Store>(rows, block, begin, seen_keys(item, last, block).end);
     for (int row = 0; row < rows.count; row += kTileRows) {

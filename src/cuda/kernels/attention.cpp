@@ -17,6 +17,7 @@ BindingOrReason bind_attention(const OpCall& call) {
   binder.number("HEAD_DIM", attrs.head_dim);
   binder.number("PAGE_TOKENS", call.page_tokens);
   binder.number("WINDOW", attrs.window);
+  binder.number("SINKS", attrs.window > 0 ? attrs.sink_tokens : 0);
   binder.number("SOFTCAP", attrs.softcap > 0);
   binder.type("X_TYPE", call.operands[0].dtype);
   binder.type("OUT_TYPE", call.results[0].dtype);

@@ -27,8 +27,8 @@ constexpr Launch attention_launch(long long rows, long long heads) {
 }  // namespace ingot::cuda
 
 #ifdef __CUDACC__
-// Defines: HEADS, KV_HEADS, HEAD_DIM (a multiple of 8 up to 256), PAGE_TOKENS, WINDOW, SOFTCAP,
-// X_TYPE, KV_TYPE, OUT_TYPE.
+// Defines: HEADS, KV_HEADS, HEAD_DIM (a multiple of 8 up to 256), PAGE_TOKENS, WINDOW, SINKS,
+// SOFTCAP, X_TYPE, KV_TYPE, OUT_TYPE.
 #include "cuda/device/kv_page.cuh"
 #include "cuda/device/reduce.cuh"
 
@@ -51,9 +51,10 @@ __device__ inline int sequence_of(const int* query_start, int sequences, int row
   return low;
 }
 
-// Online softmax over blocks of 128 positions that start at multiples of 128. Thread i scores
-// position i of the block; then each thread adds two dimensions of V over every kGroups-th
-// position, and the groups are added at the end. The order depends on the row's position alone.
+// Online softmax over blocks of 128 positions that start at multiples of 128: those of the first
+// SINKS positions, then those of the window. Thread i scores position i of the block; then each
+// thread adds two dimensions of V over every kGroups-th position, and the groups are added at the
+// end. The order depends on the row's position alone.
 extern "C" __global__ void __launch_bounds__(kAttentionThreads)
     attention(const __grid_constant__ AttentionParams p) {
   constexpr int kColumns = HEAD_DIM / 2;  // threads that share the dimensions of V
@@ -83,10 +84,16 @@ extern "C" __global__ void __launch_bounds__(kAttentionThreads)
   float largest = minus_infinity();
   float denominator = 0;
   float2 sum = {0, 0};
-  for (int begin = oldest / kAttentionThreads * kAttentionThreads; begin <= position;
-       begin += kAttentionThreads) {
+  const auto add_value = [&](int i) {
+    const KV_TYPE* v = pages + rows[i] + Page::kVOffset + 2 * column;
+    sum.x = fmaf(weights[i], to_float(v[0]), sum.x);
+    sum.y = fmaf(weights[i], to_float(v[1]), sum.y);
+  };
+  const int window_begin = oldest / kAttentionThreads * kAttentionThreads;
+  for (int begin = SINKS > 0 ? 0 : window_begin; begin <= position; begin += kAttentionThreads) {
+    if (SINKS > 0 && begin >= SINKS) begin = max(begin, window_begin);
     const int at = begin + thread;
-    const bool visible = at >= oldest && at <= position;
+    const bool visible = (at >= oldest || at < SINKS) && at <= position;
     float score = minus_infinity();
     float v_scale = 1;
     if (visible) {
@@ -119,13 +126,15 @@ extern "C" __global__ void __launch_bounds__(kAttentionThreads)
     sum.y *= keep;
     if (group < kGroups) {
       const int last = min(kAttentionThreads - 1, position - begin);
-      const int first = max(0, oldest - begin);
-      // The first position of this group that is visible.
-      for (int i = first + (group - first % kGroups + kGroups) % kGroups; i <= last; i += kGroups) {
-        const KV_TYPE* v = pages + rows[i] + Page::kVOffset + 2 * column;
-        sum.x = fmaf(weights[i], to_float(v[0]), sum.x);
-        sum.y = fmaf(weights[i], to_float(v[1]), sum.y);
+      int first = max(0, oldest - begin);
+      // Those of this group that are visible.
+      if constexpr (SINKS > 0) {
+        const int end = min(last + 1, SINKS - begin);
+        for (int i = group; i < end; i += kGroups) add_value(i);
+        first = max(first, end);
       }
+      for (int i = first + (group - first % kGroups + kGroups) % kGroups; i <= last; i += kGroups)
+        add_value(i);
     }
     __syncthreads();  // weights and rows are written again
   }

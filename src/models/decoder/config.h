@@ -46,6 +46,7 @@ struct DecoderConfig {
   std::int64_t max_position = 0;
   double rms_eps = 1e-5;
   std::vector<std::int64_t> windows;  // by layer: tokens seen, the current one included; 0 is all
+  std::int64_t sink_tokens = 0;       // of layers with a window: first tokens seen in spite of it
   RopeConfig rope;
   Presence qkv_bias = Presence::kAbsent;
   Presence o_bias = Presence::kAbsent;

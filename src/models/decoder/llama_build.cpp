@@ -21,6 +21,7 @@ Graph build(const DecoderConfig& c, const nn::BuilderOptions& options,
                        .kv_heads = c.kv_heads,
                        .head_dim = c.head_dim,
                        .window = c.windows[static_cast<std::size_t>(l)],
+                       .sink_tokens = c.sink_tokens,
                        .rotary_dim = c.rope.rotary_dim,
                        .rope_interleaved = c.rope.interleaved,
                        .rope_scale = rope.scale});

@@ -62,11 +62,14 @@ OperandCase given(std::vector<Dim> dims, std::vector<std::int32_t> values) {
   return result;
 }
 
-OperandCase state(std::int64_t kv_heads, std::int64_t head_dim, std::int64_t window, DType dtype) {
+OperandCase state(std::int64_t kv_heads, std::int64_t head_dim, DType dtype) {
+  return state({.kv_heads = kv_heads, .head_dim = head_dim, .dtype = dtype});
+}
+
+OperandCase state(const StateSpec& spec) {
   OperandCase result;
-  result.type.dtype = dtype;
-  result.type.state = {
-      .kv_heads = kv_heads, .head_dim = head_dim, .dtype = dtype, .window = window};
+  result.type.dtype = spec.dtype;
+  result.type.state = spec;
   return result;
 }
 

@@ -38,8 +38,8 @@ OperandCase indices(std::vector<Dim> dims, std::int64_t limit);
 // i32 [dims], as given.
 OperandCase given(std::vector<Dim> dims, std::vector<std::int32_t> values);
 // bf16 stands for the device's own type.
-OperandCase state(std::int64_t kv_heads, std::int64_t head_dim, std::int64_t window = 0,
-                  DType dtype = DType::kBF16);
+OperandCase state(std::int64_t kv_heads, std::int64_t head_dim, DType dtype = DType::kBF16);
+OperandCase state(const StateSpec& spec);
 // `count` different slots of [0, limit), shuffled.
 std::vector<std::int32_t> distinct_slots(std::int64_t count, std::int64_t limit);
 
