@@ -384,8 +384,17 @@ def stage_requests(log, tally, options):
             use_at_random(log, tally, preset, options.request_seconds)
 
 
+def stage_long(log, tally, options):
+    """A prompt of 32,768 tokens through all 30 layers of SmolLM2's shape, in the memory that the plan names."""
+    built = configure_and_build(log, "release", "llm_test")
+    tally.record(built, "release build")
+    if built:
+        run_gtest(log, tally, BUILD / "release/tests/llm_test", "--gtest_filter=LongPromptTest.*",
+                  env={"INGOT_LONG_PROMPT_LAYERS": "30"}, timeout=3600)
+
+
 STAGES = {name[len("stage_"):]: function for name, function in list(globals().items()) if name.startswith("stage_")}
-ONLY_WHEN_NAMED = ("repeat", "clang", "requests")
+ONLY_WHEN_NAMED = ("repeat", "clang", "requests", "long")
 
 
 def main():
@@ -395,7 +404,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=100, metavar="N", help="rounds of the repeat stage (default 100)")
     parser.add_argument("--request-seconds", type=int, default=15, metavar="N",
                         help="seconds of random requests under each sanitizer (default 15)")
-    parser.add_argument("stages", nargs="*", metavar="STAGE", help="stages to run, in this order (default: all but repeat, clang and requests)")
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"stages to run, in this order (default: all but {', '.join(ONLY_WHEN_NAMED)})")
     options = parser.parse_args()
     if options.list:
         print("\n".join(f"{name:<10}{(function.__doc__ or '').splitlines()[0] if function.__doc__ else ''}"
