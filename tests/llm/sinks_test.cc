@@ -1,6 +1,7 @@
 // Windows with attention sinks: what is seen, and that a sequence holds no more pages than it sees,
 // however long it grows.
 #include "base/error.h"
+#include "llm/contents.h"
 #include "llm/model.h"
 #include "plan/kv_reach.h"
 
@@ -40,7 +41,7 @@ class SinksTest : public testing::Test {
     checkpoint_.config()["max_position_embeddings"] = kLongest;
     path_ = checkpoint_.save();
   }
-  std::unique_ptr<Model> open(const Setting& s) const {
+  static OpenOptions options(const Setting& s) {
     OpenOptions o;
     o.device = "cpu";
     o.threads = 2;
@@ -52,6 +53,10 @@ class SinksTest : public testing::Test {
     o.build.mode = s.mode;
     o.build.max_batch = s.batch;
     o.build.max_tokens = s.step_tokens;
+    return o;
+  }
+  std::unique_ptr<Model> open(const Setting& s) const {
+    OpenOptions o = options(s);
     if (s.kv_pages == 0) return Model::open(path_, o);
     const auto whole = Model::open(path_, o);
     o.memory = memory_table(whole->plan(), whole->device(), s.kv_pages).back().bytes;
@@ -170,6 +175,17 @@ TEST_F(SinksTest, APromptIsFoundAgainByWhatIsSeen) {
   EXPECT_EQ(cold.usage.cached_tokens, 0);
   EXPECT_EQ(hot.usage.cached_tokens, 576);
   EXPECT_EQ(hot.tokens, cold.tokens);
+}
+
+TEST_F(SinksTest, WhatFitsIsCountedByWhatIsSeen) {
+  for (const Setting& s : {Setting{}, Setting{.window = 0, .sinks = 0}}) {
+    const auto model = open(s);
+    const std::uint64_t cap = memory_table(model->plan(), model->device(), 5).back().bytes;
+    const ModelContents contents = read_contents(path_, model->device(), options(s));
+    const FitReport fit = find_fit(path_, contents, model->device(), options(s), cap);
+    EXPECT_EQ(fit.longest, s.window > 0 ? kLongest : 5 * 64);
+    EXPECT_EQ(fit.sequences, s.window > 0 ? 1 : 0);
+  }
 }
 
 TEST_F(SinksTest, NeedAWindow) {
