@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the stages of scripts/test and scripts/soak and counts what passed.
 
-usage: run_tests.py [--list] [--fuzz-seconds N] [--repeat N] [--request-seconds N] [STAGE...]
+usage: run_tests.py [--list] [--fuzz-seconds N] [--repeat N] [--request-seconds N] [--promise-times N] [STAGE...]
 
 A stage prints one line, fuzz, repeat and requests one more for each program. The full output goes to
 build/test-logs/<stage>.log, and its end is shown when the stage fails. The last line is
@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -393,8 +394,23 @@ def stage_long(log, tally, options):
                   env={"INGOT_LONG_PROMPT_LAYERS": "30"}, timeout=3600)
 
 
+def stage_promise(log, tally, options):
+    """The promise of equal bits on many more random cases, from a seed of chance."""
+    built = configure_and_build(log, "release", "llm_test")
+    tally.record(built, "release build")
+    if not built:
+        return
+    seed = secrets.randbelow(1 << 31)
+    begin = time.monotonic()
+    run_gtest(log, tally, BUILD / "release/tests/llm_test", "--gtest_filter=*PromiseTest.*", timeout=24 * 3600,
+              env={"INGOT_PROMISE_TIMES": str(options.promise_times), "INGOT_PROMISE_SEED": str(seed)})
+    cases = sum(int(count) for count in re.findall(r"^(\d+) cases", log.path.read_text("utf-8", "replace"), re.M))
+    tally.record(cases > 0, "cases were played")
+    tally.details.append(f"promise, seed {seed:<10} {cases:>9} cases in {time.monotonic() - begin:.0f} s")
+
+
 STAGES = {name[len("stage_"):]: function for name, function in list(globals().items()) if name.startswith("stage_")}
-ONLY_WHEN_NAMED = ("repeat", "clang", "requests", "long")
+ONLY_WHEN_NAMED = ("repeat", "clang", "requests", "long", "promise")
 
 
 def main():
@@ -404,7 +420,10 @@ def main():
     parser.add_argument("--repeat", type=int, default=100, metavar="N", help="rounds of the repeat stage (default 100)")
     parser.add_argument("--request-seconds", type=int, default=15, metavar="N",
                         help="seconds of random requests under each sanitizer (default 15)")
-    parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"stages to run, in this order (default: all but {', '.join(ONLY_WHEN_NAMED)})")
+    parser.add_argument("--promise-times", type=int, default=10, metavar="N",
+                        help="the promise stage plays N times as many cases as units (default 10)")
+    parser.add_argument("stages", nargs="*", metavar="STAGE",
+                        help=f"stages to run, in this order (default: all but {', '.join(ONLY_WHEN_NAMED)})")
     options = parser.parse_args()
     if options.list:
         print("\n".join(f"{name:<10}{(function.__doc__ or '').splitlines()[0] if function.__doc__ else ''}"

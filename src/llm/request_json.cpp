@@ -101,6 +101,12 @@ Request read_request(const OrderedJson& body, Model& model) {
   }
   request.sampling = sampling_from_json(body, model.default_sampling());
   request.guided = guided_from_json(body);
+  if (const auto stream = body.find("stream");
+      stream != body.end() && *stream == true && request.sampling.beam_width > 1)
+    refuse(
+        "[request.stream] true: beams are known at the end of the search; wanted false with "
+        "beam_width {}",
+        request.sampling.beam_width);
   if (chat)
     request.prompt = chat_prompt(body, model);
   else if (body.contains("prompt"))

@@ -74,6 +74,7 @@ void EngineLoop::deliver(Told& told) {
   }
   if (told.token >= 0) {
     event.tokens.push_back(told.token);
+    if (record.compares) answer.sum_of_logprobs += told.logprob.logprob;
     if (record.sampling.logprobs >= 0) event.logprobs.push_back(std::move(told.logprob));
     const bool end_token = told.finish == FinishReason::kStop;
     const bool may_end = told.completion_tokens >= record.sampling.min_tokens;

@@ -201,7 +201,8 @@ Result<RequestId> EngineLoop::submit(Request request) {
   deadlines_ += record->deadline > 0;
   const SamplingParams& p = record->sampling;
   record->end_ids = p.stop_token_ids;
-  if (!p.ignore_eos)
+  // A grammar says when to end, and says it by these.
+  if (!p.ignore_eos || request.guided.kind != GuidedKind::kNone)
     record->end_ids.insert(record->end_ids.end(), info_.end_ids.begin(), info_.end_ids.end());
   add_answer(*record, SamplingState(p, request.prompt));
 
@@ -519,7 +520,6 @@ bool EngineLoop::accept_token(SequenceGroup& group, Sequence& s, DrawnToken& dra
   const bool follows = !answer.matcher || answer.matcher->accept(drawn.token);
   check(follows, "what a grammar allows it takes");
   ++totals_.generated_tokens;
-  if (record.compares) answer.sum_of_logprobs += drawn.logprob.logprob;
   told.token = drawn.token;
   told.logprob = std::move(drawn.logprob);
   told.completion_tokens = static_cast<std::int64_t>(group.generated(s));

@@ -182,6 +182,10 @@ void StepSampler::advance_beams(const SequenceGroup& group) {
     };
   try {
     beams.steps = beams.search.advance(beams.scores, stops);
+    if (beams.search.live() == 0 && beams.search.best(1).empty())
+      fail(ErrorCode::kRequest,
+           "[sampler] no token is allowed to any beam: bad words, repeated n-grams, min_tokens and "
+           "the grammar leave none");
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kRequest) throw;
     beams.error = e.message();

@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/builder/edited_checkpoint.h"
+#include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -109,6 +111,42 @@ TEST_F(GuidedTest, GuessesBeamsAndSeveralAnswersKeepToTheGrammar) {
     EXPECT_TRUE(std::regex_match(e.text, pattern)) << e.text;
   }
   EXPECT_GT(stopped, 0);
+}
+
+// An end token that nobody else may draw ends what a grammar ends, beams too.
+TEST_F(GuidedTest, AGrammarEndsBeamsThatIgnoreEndTokens) {
+  Request r = request({.kind = GuidedKind::kRegex, .text = "ab|cd|ef"}, 0);
+  r.sampling = {.temperature = 0, .max_tokens = 40, .ignore_eos = true, .n = 2, .beam_width = 2};
+  const RequestId id = model_->loop().submit(r).value_or_throw();
+  const auto found = finish_all(model_->loop());
+  ASSERT_EQ(found.at(id).size(), 2u);
+  for (const OutputEvent& e : found.at(id)) {
+    EXPECT_EQ(e.finish, FinishReason::kStop) << e.error;
+    EXPECT_TRUE(std::regex_match(e.text, std::regex("ab|cd|ef"))) << e.text;
+  }
+}
+
+// Nothing may come: that is the request's own error, with beams as without.
+TEST_F(GuidedTest, BeamsThatMayNotGoOnFailAlone) {
+  EngineLoop& loop = model_->loop();
+  std::vector<RequestId> ids;
+  for (const std::int32_t width : {1, 2}) {
+    Request r = request({.kind = GuidedKind::kRegex, .text = "a"}, 0);
+    r.sampling = {.temperature = 0, .max_tokens = 40, .beam_width = width};
+    r.change_logits = [](const LogitsView& view) {
+      std::ranges::fill(view.logits, -std::numeric_limits<float>::infinity());
+    };
+    ids.push_back(loop.submit(r).value_or_throw());
+  }
+  const RequestId neighbour = loop.submit(request({}, 1)).value_or_throw();
+  const auto all = finish_all(loop);
+  for (const RequestId id : ids) {
+    const OutputEvent& e = all.at(id).at(0);
+    EXPECT_EQ(e.finish, FinishReason::kError);
+    EXPECT_EQ(e.error_code, ErrorCode::kRequest);
+    EXPECT_NE(e.error.find("no token is allowed"), std::string::npos) << e.error;
+  }
+  EXPECT_NE(all.at(neighbour).at(0).finish, FinishReason::kError);
 }
 
 // A grammar that cannot be is refused, at once or when it is known, and holds up nobody.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/builder/edited_checkpoint.h"
+#include "tests/llm/long_model.h"
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -17,32 +18,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using test::EditedCheckpoint;
+using test::LongModel;
 using Tokens = std::vector<std::int32_t>;
 using Logits = std::vector<float>;
 
 const fs::path kModels = fs::path(INGOT_FIXTURES) / "models";
-constexpr std::int64_t kLongest = 512;  // several pages of the CPU's 64 tokens
 
 struct Setting {
   ComputeMode mode = ComputeMode::kNative;
   int threads = 2;
   std::int64_t batch = 1;
   std::int64_t step_tokens = 512;
-};
-
-// A tiny model that takes kLongest tokens; mistral's layers see a window of them.
-class LongModel {
- public:
-  explicit LongModel(const std::string& name) : checkpoint_(kModels / name) {
-    checkpoint_.config()["max_position_embeddings"] = kLongest;
-    path_ = checkpoint_.save();
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  EditedCheckpoint checkpoint_;
-  fs::path path_;
 };
 
 class KvCacheTest : public testing::TestWithParam<std::string> {
@@ -96,7 +82,7 @@ class KvCacheTest : public testing::TestWithParam<std::string> {
 TEST_P(KvCacheTest, ThreadsAndChunksChangeNoBit) {
   for (const char* name : {"mistral", "llama_gqa_tied"}) {
     SCOPED_TRACE(name);
-    const LongModel model(name);
+    const LongModel model(kModels / name);
     const fs::path& path = model.path();
     const Tokens tokens = random_tokens(150, 1);
     const Logits whole = score(*open(path, {.threads = 1}), tokens);
@@ -108,7 +94,7 @@ TEST_P(KvCacheTest, ThreadsAndChunksChangeNoBit) {
 }
 
 TEST_P(KvCacheTest, ABatchGivesWhatEachRequestGivesAlone) {
-  const LongModel mistral("mistral");
+  const LongModel mistral(kModels / "mistral");
   const auto model = open(mistral.path(), {.batch = 5, .step_tokens = 48});
   std::vector<Request> requests;
   for (const unsigned n : {1U, 70U, 17U, 200U, 64U, 3U, 131U}) requests.push_back(request(n, n));
@@ -129,7 +115,7 @@ TEST_P(KvCacheTest, ABatchGivesWhatEachRequestGivesAlone) {
 }
 
 TEST_P(KvCacheTest, PagesOfAnEarlierPromptGiveTheSameBits) {
-  const LongModel mistral("mistral_nowindow");
+  const LongModel mistral(kModels / "mistral_nowindow");
   const auto model = open(mistral.path(), {.batch = 2});
   const OutputEvent cold = model->generate(request(201, 8));
   const OutputEvent hot = model->generate(request(201, 8));
@@ -179,7 +165,7 @@ TEST_P(KvCacheTest, IsCloseToTheExactCache) {
   const std::map<std::string, double> bound = {{"bf16", 2e-4}, {"int8", 1.2e-3}, {"fp8", 0.03}};
   for (const char* name : {"mistral", "llama_gqa_tied", "llama_bias", "qwen2"}) {
     SCOPED_TRACE(name);
-    const LongModel model(name);
+    const LongModel model(kModels / name);
     const Tokens tokens = random_tokens(200, 2);
     const auto exact = open(model.path(), "auto", {.mode = ComputeMode::kF32});
     const auto vocab = static_cast<std::size_t>(exact->info().vocab);
