@@ -31,6 +31,7 @@ namespace {
 constexpr std::int64_t kVocab = 32;
 constexpr std::int64_t kSteps = 2000;  // measured
 constexpr std::int64_t kWarmUp = 64;
+constexpr std::int64_t kSpread = 61;          // of lengths
 constexpr std::int64_t kPromptTokens = 8192;  // of a step, at most
 
 // Its pages hold nothing, so that millions of them fit.
@@ -103,7 +104,11 @@ class Decoding {
   }
 
  private:
-  static std::int64_t longest(const Setting& s) { return s.length + kWarmUp + kSteps + 64; }
+  // Who has read its prompt decodes while the others read theirs.
+  static std::int64_t longest(const Setting& s) {
+    const std::int64_t reading = s.sequences * (s.length + kSpread) / (kPromptTokens - s.sequences);
+    return s.length + kSpread + reading + kWarmUp + kSteps + 64;
+  }
   DimValues most(const Setting& s) const {
     DimValues max;
     max[Symbol::kTokens] = std::max(kPromptTokens, s.sequences);
@@ -116,7 +121,8 @@ class Decoding {
     Request request{.sampling = setting.sampling};
     request.sampling.ignore_eos = true;
     request.sampling.seed = static_cast<std::uint64_t>(number);
-    request.prompt.resize(static_cast<std::size_t>(setting.length));
+    // Not all alike: ends of arrays at one place in their pages would share few lines of a cache.
+    request.prompt.resize(static_cast<std::size_t>(setting.length + number % kSpread));
     for (std::size_t i = 0; i < request.prompt.size(); ++i)
       request.prompt[i] = static_cast<std::int32_t>(i * i % kVocab);
     request.prompt[0] = static_cast<std::int32_t>(number % kVocab);

@@ -267,25 +267,26 @@ void EngineLoop::step(const EventSink& sink) {
     if (!unready_.empty()) wait_for_grammars();
   } else {
     last_step_ = {.step = totals_.steps + 1, .schedule_seconds = now() - began};
-    for (const ScheduledStep::Entry& entry : step.entries)
-      if (RequestRecord& record = *entry.group->record; record.started < 0) {
-        record.started = began;
-        record.cached_tokens = static_cast<std::int64_t>(entry.group->reused);
-        totals_.prompt_tokens += static_cast<std::int64_t>(record.prompt_tokens);
-        totals_.cached_tokens += record.cached_tokens;
-      }
-    run_step(step);
+    bool guided = false;
+    for (const ScheduledStep::Entry& entry : step.entries) {
+      RequestRecord& record = *entry.group->record;
+      guided = guided || record.grammar;
+      if (record.started >= 0) continue;
+      record.started = began;
+      record.cached_tokens = static_cast<std::int64_t>(entry.group->reused);
+      totals_.prompt_tokens += static_cast<std::int64_t>(record.prompt_tokens);
+      totals_.cached_tokens += record.cached_tokens;
+    }
+    run_step(step, guided);
     if (!options_.overlap || !scheduler_.has_work()) deliver();
   }
   cancel_asked();
   sink_ = nullptr;
 }
 
-void EngineLoop::run_step(ScheduledStep& step) {
+// `guided`: somebody in it has a grammar.
+void EngineLoop::run_step(ScheduledStep& step, bool guided) {
   const double began = now();
-  const bool guided = std::ranges::any_of(step.entries, [](const ScheduledStep::Entry& entry) {
-    return entry.group->record->grammar != nullptr;
-  });
   const bool aside = runner_ && (told_count_ > 0 || guided);
   sampler_.begin(step, aside && guided);
   const auto run = [this, &step] {

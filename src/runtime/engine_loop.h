@@ -88,7 +88,7 @@ class EngineLoop {
   std::size_t limit_of(const Request& request) const;
 
   void reserve();
-  void run_step(ScheduledStep& step);
+  void run_step(ScheduledStep& step, bool guided);
   void finish_step(const ScheduledStep& step);
   void fail_step(const ScheduledStep& step, const Error& error);
   void fail_request(RequestRecord& record, const Error& error);

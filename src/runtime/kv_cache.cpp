@@ -147,6 +147,7 @@ std::size_t KvCache::attach(PageChain& chain, std::span<const std::int32_t> toke
 }
 
 bool KvCache::try_grow(PageChain& chain, std::size_t tokens) {
+  if (hold(chain.pages.size(), tokens)) return true;
   const std::int64_t more = pages_for(tokens) - static_cast<std::int64_t>(chain.pages.size());
   if (more > available()) return false;
   for (std::int64_t i = 0; i < more; ++i) chain.pages.push_back(allocate());

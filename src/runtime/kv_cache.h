@@ -117,6 +117,11 @@ class KvCache {
   std::int64_t available() const { return pool_.free_pages() + kept_; }
   std::int64_t capacity() const { return pool_.capacity(); }
   std::int64_t page_tokens() const { return page_tokens_; }
+  // Whether `pages` of them hold so many tokens; asked each step of each sequence, and a division
+  // of 64 bits costs as much as all else that is asked.
+  bool hold(std::size_t pages, std::size_t tokens) const {
+    return pages * static_cast<std::size_t>(page_tokens_) >= tokens;
+  }
   std::int64_t pages_for(std::size_t tokens) const {
     return (static_cast<std::int64_t>(tokens) + page_tokens_ - 1) / page_tokens_;
   }

@@ -357,9 +357,14 @@ void Scheduler::append(const ScheduledStep::Entry& entry) {
     const std::size_t real = entry.count - entry.drafts;
     const bool prompt_rows =
         entry.group->prompt_rows && s.tokens.size() <= entry.group->prompt_tokens;
-    for (std::size_t i = entry.begin; i < entry.begin + entry.count; ++i) {
-      const auto page = i / static_cast<std::size_t>(limits_.page_tokens);
-      const auto offset = static_cast<std::int64_t>(i) % limits_.page_tokens;
+    const auto size = static_cast<std::uint32_t>(limits_.page_tokens);
+    std::size_t page = static_cast<std::uint32_t>(entry.begin) / size;
+    std::int64_t offset = static_cast<std::uint32_t>(entry.begin) % size;
+    for (std::size_t i = entry.begin; i < entry.begin + entry.count; ++i, ++offset) {
+      if (offset == limits_.page_tokens) {
+        ++page;
+        offset = 0;
+      }
       if (prompt_rows || i + 1 >= s.tokens.size()) {
         b.rows.push_back(static_cast<std::int32_t>(b.ids.size()));
         step_.rows.push_back({entry.group, entry.sequence, i});
@@ -389,7 +394,7 @@ void Scheduler::settle(Sequence& s, std::size_t cached) {
   s.cached = cached;
   const std::size_t changed = cache_.publish(s.chain, s.tokens, cached);
   if (changed < s.chain.pages.size()) write_entry(s, changed);
-  if (s.chain.pages.size() > static_cast<std::size_t>(cache_.pages_for(cached)) && s.drafts.empty())
+  if (s.drafts.empty() && !s.chain.pages.empty() && cache_.hold(s.chain.pages.size() - 1, cached))
     cache_.shrink(s.chain, cached);
   cache_.pass(s.chain, cached);
 }
