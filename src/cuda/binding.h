@@ -36,6 +36,7 @@ using RunFunction = std::function<void(const KernelArgs&, const Launcher&)>;
 struct Binding {
   KernelSource source;
   std::string variant;  // for the kernel's name: "bf16.q4_1"
+  std::size_t workspace_bytes = 0;
   RunFunction run;
 };
 using BindingOrReason = std::variant<Binding, std::string>;
@@ -65,6 +66,9 @@ class Binder {
   void weight(std::size_t operand);
   // A vector of f32 (norm weights, biases, frequencies).
   void vector(std::size_t operand);
+
+  // Memory of a run for itself.
+  void workspace(std::size_t bytes) { binding_.workspace_bytes = bytes; }
 
   BindingOrReason finish(RunFunction run);
 

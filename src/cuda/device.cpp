@@ -52,14 +52,16 @@ class StreamLauncher final : public Launcher {
 class CudaKernel final : public Kernel {
  public:
   // `context` and `function` are null for a target that is not here.
-  CudaKernel(std::string name, RunFunction run, std::shared_ptr<Context> context,
+  CudaKernel(std::string name, Binding binding, std::shared_ptr<Context> context,
              FunctionHandle function)
       : name_(std::move(name)),
-        run_(std::move(run)),
+        workspace_bytes_(binding.workspace_bytes),
+        run_(std::move(binding.run)),
         context_(std::move(context)),
         function_(function) {}
 
   std::string_view name() const override { return name_; }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
 
   void run(const KernelArgs& args) override {
     if (!context_)
@@ -70,6 +72,7 @@ class CudaKernel final : public Kernel {
 
  private:
   std::string name_;
+  std::size_t workspace_bytes_;
   RunFunction run_;
   std::shared_ptr<Context> context_;
   FunctionHandle function_;
@@ -146,7 +149,7 @@ class CudaDevice final : public Device {
     if (context_)
       function = context_->load(jit_.content_name(binding.source), cubin, binding.source.stem);
     return std::make_unique<CudaKernel>(
-        fmt::format("{}.{}.{}", call.op, jit_.arch(), binding.variant), std::move(binding.run),
+        fmt::format("{}.{}.{}", call.op, jit_.arch(), binding.variant), std::move(binding),
         context_, function);
   }
 

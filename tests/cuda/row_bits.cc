@@ -58,11 +58,13 @@ class Calls {
       results.push_back(device_.allocate(type.bytes_at(dims), "row bits"));
       result_addresses.push_back(results.back()->data());
     }
-    std::get<std::unique_ptr<Kernel>>(found)->run({.operands = addresses,
-                                                   .results = result_addresses,
-                                                   .workspace = nullptr,
-                                                   .dims = dims,
-                                                   .stream = stream_.get()});
+    Kernel& kernel = *std::get<std::unique_ptr<Kernel>>(found);
+    const auto workspace = device_.allocate(kernel.workspace_bytes(), "workspace");
+    kernel.run({.operands = addresses,
+                .results = result_addresses,
+                .workspace = workspace->data(),
+                .dims = dims,
+                .stream = stream_.get()});
     Bytes out(results.empty() ? 0 : results[0]->bytes());
     if (!results.empty()) device_.copy_out(out, results[0]->data(), *stream_);
     stream_->synchronize();
@@ -137,15 +139,17 @@ void check_linear(Device& device, std::string_view format_name,
           fmt::format("linear {}: row {} of {} differs alone", format_name, t, kTokens));
 }
 
-// A prompt of 200 tokens at once against its tokens one at a time.
-void check_attention(Device& device, std::int64_t window, std::vector<std::string>& failures) {
-  constexpr std::int64_t kTokens = 200, kHeads = 4, kKvHeads = 2, kDim = 64;
+// A prompt of 700 tokens at once against its tokens one at a time, and so blocks that go through a
+// row's whole context against blocks that share it.
+void check_attention(Device& device, DType cache, std::int64_t window,
+                     std::vector<std::string>& failures) {
+  constexpr std::int64_t kTokens = 700, kHeads = 4, kKvHeads = 2, kDim = 64;
   std::mt19937 random(11);
   Calls calls(device);
   const std::int64_t pages = (kTokens + device.page_tokens() - 1) / device.page_tokens();
   ValueType state;
-  state.dtype = DType::kBF16;
-  state.state = {.kv_heads = kKvHeads, .head_dim = kDim, .dtype = DType::kBF16, .window = window};
+  state.dtype = cache;
+  state.state = {.kv_heads = kKvHeads, .head_dim = kDim, .dtype = cache, .window = window};
   const auto memory = device.allocate(
       device.page_bytes(state.state, device.page_tokens()) * static_cast<std::size_t>(pages),
       "state");
@@ -188,7 +192,8 @@ void check_attention(Device& device, std::int64_t window, std::vector<std::strin
   const Bytes all = run(0, kTokens);
   for (std::int64_t t = 0; t < kTokens; ++t)
     if (!same_row(all, static_cast<std::size_t>(t), run(t, 1)))
-      failures.push_back(fmt::format("attention, window {}: token {} differs alone", window, t));
+      failures.push_back(fmt::format("attention of {}, window {}: token {} differs alone",
+                                     dtype_name(cache), window, t));
 }
 
 }  // namespace
@@ -197,7 +202,8 @@ std::vector<std::string> check_row_bits(Device& device) {
   std::vector<std::string> failures;
   for (const std::string_view format : {"bf16", "f32", "q4_1", "q6_k"})
     check_linear(device, format, failures);
-  for (const std::int64_t window : {0, 40}) check_attention(device, window, failures);
+  for (const DType cache : {DType::kBF16, DType::kI8, DType::kE4M3})
+    for (const std::int64_t window : {0, 40, 300}) check_attention(device, cache, window, failures);
   return failures;
 }
 

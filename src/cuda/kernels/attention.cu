@@ -1,21 +1,6 @@
-#include "cuda/device/launch.cuh"
+#include "cuda/device/attention_params.cuh"
 
 namespace ingot::cuda {
-
-struct AttentionParams {
-  const void* q;           // [rows, HEADS * HEAD_DIM]
-  const int* query_start;  // [sequences + 1]
-  const int* context_len;  // [sequences]
-  const int* block_table;  // [sequences, table_width]
-  const void* pages;       // KvPage
-  void* out;               // [rows, HEADS * HEAD_DIM]
-  int sequences;
-  int table_width;
-  float scale;    // on q.k
-  float softcap;  // used when SOFTCAP
-};
-
-inline constexpr int kAttentionThreads = 128;
 
 // One block a row and head.
 constexpr Launch attention_launch(long long rows, long long heads) {
@@ -24,38 +9,74 @@ constexpr Launch attention_launch(long long rows, long long heads) {
           .block = kAttentionThreads};
 }
 
+// On tensor cores: a block a row, split and slice of the heads that share a KV head.
+constexpr long long attention_slices(long long heads, long long kv_heads) {
+  return kv_heads * ((heads / kv_heads + kSliceHeads - 1) / kSliceHeads);
+}
+constexpr long long attention_partial_bytes(long long rows, long long heads, long long head_dim,
+                                            long long splits) {
+  return rows * heads * splits * (head_dim + 2) * 4;
+}
+
 }  // namespace ingot::cuda
 
 #ifdef __CUDACC__
 // Defines: HEADS, KV_HEADS, HEAD_DIM (a multiple of 8 up to 256), PAGE_TOKENS, WINDOW, SINKS,
-// SOFTCAP, X_TYPE, KV_TYPE, OUT_TYPE.
+// SOFTCAP, X_TYPE, KV_TYPE, OUT_TYPE, TENSOR_CORES (X_TYPE and OUT_TYPE bf16, KV_TYPE bf16 or of 8
+// bits, HEAD_DIM a multiple of 32, PAGE_TOKENS of 16, no SINKS).
+#if TENSOR_CORES
+#include "cuda/device/attention_splits.cuh"
+
+namespace ingot::cuda {
+
+struct AttentionShape {
+  static constexpr int kHeads = HEADS;
+  static constexpr int kKvHeads = KV_HEADS;
+  static constexpr int kHeadDim = HEAD_DIM;
+  static constexpr int kPageTokens = PAGE_TOKENS;
+  static constexpr int kWindow = WINDOW;
+  static constexpr bool kSoftcap = SOFTCAP;
+  using Kv = KV_TYPE;
+  using Out = OUT_TYPE;
+};
+
+// On a multiprocessor: as many as registers allow without spills.
+constexpr int kAttentionBlocks = HEAD_DIM <= 96 ? 4 : HEAD_DIM <= 128 ? 3 : 2;
+
+extern "C" __global__ void __launch_bounds__(kAttentionThreads, kAttentionBlocks)
+    attention(const __grid_constant__ AttentionParams p) {
+  using Attention = SplitAttention<AttentionShape>;
+  __shared__ Attention::Shared shared;
+  if (p.merges) {
+    const int head = blockIdx.y;
+    const int slice =
+        head / Attention::kGroup * Attention::kSlices + head % Attention::kGroup / kSliceHeads;
+    Attention(p, shared, blockIdx.x, slice).merge_splits(head);
+    return;
+  }
+  Attention block(p, shared, blockIdx.x / p.splits, blockIdx.y);
+  if (p.splits > 1)
+    block.attend_to(blockIdx.x % p.splits);
+  else
+    block.attend_to_all();
+}
+
+}  // namespace ingot::cuda
+#else
 #include "cuda/device/kv_page.cuh"
 #include "cuda/device/reduce.cuh"
+#include "cuda/device/sequence.cuh"
 
 namespace ingot::cuda {
 
 using Page = KvPage<KV_HEADS, HEAD_DIM, PAGE_TOKENS, KV_TYPE>;
 
-// The last sequence that starts at or before `row`: query_start ascends, and an empty sequence
-// starts where the next one does.
-__device__ inline int sequence_of(const int* query_start, int sequences, int row) {
-  int low = 0;
-  int high = sequences - 1;
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (query_start[middle] <= row)
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  return low;
-}
-
 // Online softmax over blocks of 128 positions that start at multiples of 128: those of the first
 // SINKS positions, then those of the window. Thread i scores position i of the block; then each
 // thread adds two dimensions of V over every kGroups-th position, and the groups are added at the
 // end. The order depends on the row's position alone.
-extern "C" __global__ void __launch_bounds__(kAttentionThreads)
+// One block at least, or ptxas spills a value here and there for one block more.
+extern "C" __global__ void __launch_bounds__(kAttentionThreads, 1)
     attention(const __grid_constant__ AttentionParams p) {
   constexpr int kColumns = HEAD_DIM / 2;  // threads that share the dimensions of V
   constexpr int kGroups = kAttentionThreads / kColumns;
@@ -154,4 +175,5 @@ extern "C" __global__ void __launch_bounds__(kAttentionThreads)
 }
 
 }  // namespace ingot::cuda
+#endif
 #endif
