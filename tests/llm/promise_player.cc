@@ -92,17 +92,24 @@ PromisePlayer::PromisePlayer(PromiseSubject subject, PromiseCounts& counts)
 
 PromisePlayer::~PromisePlayer() = default;
 
-Model& PromisePlayer::model(int threads) {
-  std::unique_ptr<Model>& model = models_[threads];
-  if (model) return *model;
+std::unique_ptr<Model> PromisePlayer::open(const std::string& kv_cache, ComputeMode mode,
+                                           int threads, std::int64_t sequences) const {
   OpenOptions o;
   o.device = "cpu";
   o.threads = threads;
-  o.build.mode = subject_.mode;
+  o.sequences = sequences;
+  o.build.mode = mode;
   o.build.quant = subject_.quant;
-  o.build.kv_cache = subject_.kv_cache;
+  o.build.kv_cache = kv_cache;
+  o.build.attention_window = subject_.window;
+  o.build.sink_tokens = subject_.sink_tokens;
   o.build.max_seq = subject_.max_seq;
-  model = Model::open(subject_.path, o);
+  return Model::open(subject_.path, o);
+}
+
+Model& PromisePlayer::model(int threads) {
+  std::unique_ptr<Model>& model = models_[threads];
+  if (!model) model = open(subject_.kv_cache, subject_.mode, threads, 1);
   return *model;
 }
 
@@ -115,16 +122,7 @@ CaseLimits PromisePlayer::limits() {
 }
 
 Model& PromisePlayer::guesser() {
-  if (!guesser_) {
-    OpenOptions o;
-    o.device = "cpu";
-    o.threads = 1;
-    o.sequences = kGuessedFor;
-    o.build.quant = subject_.quant;
-    o.build.kv_cache = subject_.guesser_kv_cache;
-    o.build.max_seq = subject_.max_seq;
-    guesser_ = Model::open(subject_.path, o);
-  }
+  if (!guesser_) guesser_ = open(subject_.guesser_kv_cache, ComputeMode::kNative, 1, kGuessedFor);
   return *guesser_;
 }
 

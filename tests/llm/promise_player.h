@@ -45,6 +45,8 @@ struct PromiseSubject {
   ComputeMode mode = ComputeMode::kNative;
   std::string kv_cache = "auto";
   std::string guesser_kv_cache = "auto";  // of the model that guesses: itself, kept otherwise
+  std::int64_t window = 0;                // tokens that every layer sees; 0: as the checkpoint says
+  std::int64_t sink_tokens = 0;           // that are seen in spite of it
   std::int64_t max_seq = 512;
   std::vector<std::int32_t> text;  // that prompts are made of
 };
@@ -65,6 +67,8 @@ class PromisePlayer {
   class Stage;
   struct Part;
   struct Played;
+  std::unique_ptr<Model> open(const std::string& kv_cache, ComputeMode mode, int threads,
+                              std::int64_t sequences) const;
   Model& model(int threads);
   Model& guesser();
   Request request_of(const PromisedRequest& r, const Part* before) const;

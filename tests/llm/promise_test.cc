@@ -130,15 +130,20 @@ TEST_P(PromiseTest, TinyModelsKeepIt) {
   const struct {
     const char* name;
     const char* quant;
+    std::int64_t window = 0;
   } models[] = {{"llama", "none"},
                 {"mistral", "int8"},
                 {"qwen2_window", "q4_0"},
-                {"llama_rope_longrope", "none"}};
-  for (const auto& [name, quant] : models) {
+                {"llama_rope_longrope", "none"},
+                {"llama_gqa_tied", "none", 70}};
+  for (const auto& [name, quant, window] : models) {
     SCOPED_TRACE(name);
     const test::LongModel model(fs::path(INGOT_FIXTURES) / "models" / name);
-    PromisePlayer player(tiny(model, quant), counts_);
-    keep(player, player.limits(), 18);
+    PromiseSubject s = tiny(model, quant);
+    s.window = window;
+    s.sink_tokens = window > 0 ? 4 : 0;
+    PromisePlayer player(std::move(s), counts_);
+    keep(player, player.limits(), 15);
     if (HasFatalFailure()) return;
   }
   expect_all_kinds();
