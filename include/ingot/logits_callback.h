@@ -10,7 +10,8 @@ namespace ingot {
 struct LogitsView {
   std::span<const std::int32_t> tokens;  // prompt and answer so far
   std::size_t prompt_tokens = 0;         // of these
-  std::span<float> logits;               // [vocab], as the model gave them; -infinity: never
+  // [vocab], as the model gave them, of a beam log-probabilities; -infinity: never.
+  std::span<float> logits;
 };
 
 // Called before every draw of a request, ahead of everything else that acts on the logits, by the

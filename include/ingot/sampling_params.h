@@ -65,7 +65,9 @@ struct SamplingParams {
   // Likeliest tokens reported at each position, from the raw softmax: 0 to the vocabulary's size;
   // -1: not even the position's own.
   std::int32_t logprobs = -1;
-  std::int32_t prompt_logprobs = -1;  // likewise, of the prompt
+  // Likewise, of the prompt. At most 1,048,576 for all its tokens together, since they are told at
+  // once; so are logprobs of answers that are compared (best_of, beams).
+  std::int32_t prompt_logprobs = -1;
 
   // 1 to 128; above 1 answers come from a beam search, which draws nothing: temperature is 0 or 1
   // then, the fields of draws have no place, and n of the beams are given, best first.

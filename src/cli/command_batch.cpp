@@ -80,6 +80,7 @@ class BatchRun {
  private:
   struct Line {
     OrderedJson id;
+    bool tells_prompt = false;         // its log-probabilities, even where there are none
     std::vector<OutputEvent> answers;  // so far, by their index
   };
 
@@ -103,9 +104,10 @@ class BatchRun {
         if (line.contains(key) && !line.at(key).is_null()) id = line.at(key);
       const OrderedJson& body = line.contains("body") ? line.at("body") : line;
       Request request = request_from_json(body, model_).value_or_throw();
+      const bool tells_prompt = request.sampling.prompt_logprobs >= 0;
       const RequestId request_id = model_.loop().submit(std::move(request)).value_or_throw();
       open_[request_id] = order;
-      lines_[order] = {std::move(id), {}};
+      lines_[order] = {std::move(id), tells_prompt, {}};
     } catch (const Error& e) {
       if (e.code() == ErrorCode::kBug) throw;
       finish(order, error_line(std::move(id), e));
@@ -167,7 +169,7 @@ class BatchRun {
                      {"completion_tokens", made},
                      {"total_tokens", first.usage.prompt_tokens + made}};
     json["seed"] = first.seed;
-    if (!first.prompt_logprobs.empty())
+    if (line.tells_prompt)
       json["prompt_logprobs"] = prompt_logprobs_json(first.prompt_logprobs, model_);
     if (line.answers.size() == 1) return json;
     for (const OutputEvent& answer : line.answers) json["choices"].push_back(choice(answer));

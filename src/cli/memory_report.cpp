@@ -18,25 +18,34 @@ MemoryReport report_memory(const std::string& model, const ModelContents& conten
                       .rows = {},
                       .kv_cache = kv_cache_name(plan),
                       .cap = options.memory,
-                      .fit = {}};
+                      .fit = {},
+                      .least = least_memory(plan, device, contents.info.max_seq),
+                      .nearest = {}};
   const std::int64_t pages = (report.max_seq + plan.page_tokens - 1) / plan.page_tokens;
   report.rows = memory_table(plan, device, pages * report.max_batch);
   report.kv_token = memory_needs(plan, device).page / static_cast<std::uint64_t>(plan.page_tokens);
   if (report.cap == 0 && here.present) report.cap = usable_memory(here);
   if (report.cap > 0) report.fit = find_fit(model, contents, device, options, report.cap);
+  if (report.cap > 0 && report.least > report.cap)
+    report.nearest = nearest_that_starts(model, contents, device, options,
+                                         {.cap = report.cap, .tokens = report.max_seq});
   return report;
 }
 
 void refuse_what_cannot_start(const MemoryReport& r) {
-  if (r.cap == 0 || r.fit.sequences > 0) return;
-  const std::string nearest = r.fit.longest > 0
-                                  ? fmt::format("--max-seq {} would fit", r.fit.longest)
-                                  : std::string("not even a short sequence would fit");
+  if (r.nearest.empty()) return;
+  std::string parts;
+  std::uint64_t others = 0;
+  for (const MemoryRow& row : r.rows) {
+    if (row.what == "kv_pool" || row.what == "total") continue;
+    parts += fmt::format("{} {}, ", row.what, human_bytes(row.bytes));
+    others += row.bytes;
+  }
   fail(ErrorCode::kDoesNotFit,
-       "[memory] {} with a sequence of {} tokens does not fit into {}: the table says {} for {} "
-       "sequences; {}. Raise --memory, lower --max-seq or --max-batch, or quantise with --quant",
-       r.model, r.max_seq, human_bytes(r.cap), human_bytes(r.rows.back().bytes), r.max_batch,
-       nearest);
+       "[memory] {} with {} sequences a step and one of {} tokens needs {} ({}KV cache {}); the "
+       "cap is {}. It would start with {}; --quant makes weights smaller",
+       r.model, r.max_batch, r.max_seq, human_bytes(r.least), parts, human_bytes(r.least - others),
+       human_bytes(r.cap), r.nearest);
 }
 
 std::string to_text(const MemoryReport& r) {
@@ -48,7 +57,8 @@ std::string to_text(const MemoryReport& r) {
   text += fmt::format("  KV cache: {}, {} a token\n", r.kv_cache, human_bytes(r.kv_token));
   if (r.cap == 0) return text + "  the target is not here: give --memory to see what fits\n";
   text += fmt::format("  in {}: ", human_bytes(r.cap));
-  if (r.fit.longest == 0) return text + "does not fit\n";
+  if (!r.nearest.empty())
+    return text + fmt::format("it does not start; it would with {}\n", r.nearest);
   text += fmt::format("one sequence of {} tokens", r.fit.longest);
   if (r.fit.sequences > 0)
     text += fmt::format("; {} sequences of {} at once", r.fit.sequences, r.max_seq);

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "llm/contents.h"
+#include "llm/memory_fit.h"
 #include "llm/model.h"
 
 #include <cstdint>
@@ -21,11 +22,13 @@ struct MemoryReport {
   std::uint64_t kv_token = 0;   // bytes of KV cache a token
   std::uint64_t cap = 0;        // 0: not known, the target is not here
   FitReport fit;                // where the cap is known
+  std::uint64_t least = 0;      // with a KV pool for one sequence of max_seq: less does not start
+  std::string nearest;          // nearest_that_starts(), where the cap is below that
 };
 
 MemoryReport report_memory(const std::string& model, const ModelContents& contents,
                            const Device& device, const OpenOptions& options);
-// Throws Error{kDoesNotFit} with the numbers and the nearest that fits, when not one sequence of
+// Throws Error{kDoesNotFit} with the numbers and the nearest that start, when not one sequence of
 // the longest length could run.
 void refuse_what_cannot_start(const MemoryReport& report);
 

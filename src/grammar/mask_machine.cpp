@@ -155,6 +155,12 @@ MaskState::MaskState(std::shared_ptr<const MaskMachine> machine) {
     return std::make_unique<Impl>(Impl{std::move(machine), std::move(matcher)});
   });
 }
+MaskState::MaskState(const MaskState& other) {
+  impl_ = guarded([&] {
+    return std::make_unique<Impl>(
+        Impl{other.impl_->machine, other.impl_->matcher.Fork(), other.impl_->work});
+  });
+}
 MaskState::MaskState(MaskState&&) noexcept = default;
 MaskState& MaskState::operator=(MaskState&&) noexcept = default;
 MaskState::~MaskState() = default;
@@ -242,6 +248,9 @@ std::size_t MaskMachine::bytes() const {
 }
 void MaskMachine::warm(const std::function<bool()>&) const {}
 MaskState::MaskState(std::shared_ptr<const MaskMachine>) {
+  fail_without();
+}
+MaskState::MaskState(const MaskState&) {
   fail_without();
 }
 MaskState::MaskState(MaskState&&) noexcept = default;

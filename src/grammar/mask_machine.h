@@ -25,6 +25,8 @@ class MaskMachine;
 class MaskState {
  public:
   explicit MaskState(std::shared_ptr<const MaskMachine> machine);
+  // Goes its own way from here on; the work done so far counts for both.
+  MaskState(const MaskState& other);
   MaskState(MaskState&&) noexcept;
   MaskState& operator=(MaskState&&) noexcept;
   ~MaskState();

@@ -11,7 +11,7 @@
 namespace ingot {
 
 // Follows one sequence through a compiled grammar: what may come next, token by token. Not
-// thread-safe; one a sequence (and one a beam).
+// thread-safe; one a sequence, copied where a beam forks.
 class GrammarMatcher {
  public:
   explicit GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar);
@@ -23,7 +23,7 @@ class GrammarMatcher {
   }
   // Bit id % 32 of word id / 32 says whether token `id` may come next. `words` holds mask_words().
   // Returns whether any may: none may behind an end token, where the vocabulary has no token for
-  // what must follow, and when is_exhausted(). An empty mask ends this request and no other.
+  // what must follow, and when is_exhausted().
   bool fill_mask(std::span<std::uint32_t> words);
   // Takes the token; false, and nothing changes, if it must not come here.
   bool accept(std::int32_t token);

@@ -37,14 +37,4 @@ std::vector<PassSummary> list_passes();
 // A graph's text form as Graphviz.
 std::string graph_dot(std::string_view graph_text);
 
-// What fits into `cap` bytes on a device.
-struct FitReport {
-  std::int64_t longest = 0;    // tokens of one sequence, at most the profile's; 0: nothing fits
-  std::int64_t sequences = 0;  // of the profile's longest length at once
-};
-// An engine keeps its profile, so its sequences are at most its max_batch; a checkpoint is compiled
-// again for each number tried.
-FitReport find_fit(const std::string& model, const ModelContents& contents, const Device& device,
-                   const OpenOptions& options, std::uint64_t cap);
-
 }  // namespace ingot

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "llm/devices.h"
+#include "llm/memory_fit.h"
 #include "llm/model_text.h"
 #include "llm/resolve.h"
 #include "ops/ops.h"
@@ -72,10 +73,10 @@ std::vector<MemoryRow> memory_table(const Plan& plan, const Device& device, std:
 }
 
 PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& device,
-                   const OpenOptions& options) {
+                   const OpenOptions& options, std::uint64_t taken) {
   const MemoryNeeds needs = memory_needs(plan, device);
   const DeviceInfo here = device.info();
-  PoolSize size{.cap = options.memory, .fixed = needs.fixed() + kProcessBytes};
+  PoolSize size{.cap = options.memory, .fixed = needs.fixed() + kProcessBytes, .others = taken};
   if (size.cap == 0) size.cap = usable_memory(here);
   size.host_pages =
       static_cast<std::int64_t>(options.host_memory / std::max<std::uint64_t>(1, needs.page));
@@ -85,24 +86,37 @@ PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& devic
          "it out",
          human_bytes(options.host_memory), plan.page_tokens, human_bytes(needs.page));
   // Where the device's memory is the host's, one cap is over both.
-  const std::uint64_t host =
-      here.target == "cpu" ? needs.page * static_cast<std::uint64_t>(size.host_pages) : 0;
-  size.fixed += host;
+  if (here.target == "cpu") size.others += needs.page * static_cast<std::uint64_t>(size.host_pages);
+  size.fixed += size.others;
   const std::int64_t per_sequence = (info.max_seq + plan.page_tokens - 1) / plan.page_tokens;
   const std::int64_t wanted = per_sequence * std::max<std::int64_t>(1, options.sequences);
   const std::uint64_t left = size.cap > size.fixed ? size.cap - size.fixed : 0;
   size.pages = std::min<std::int64_t>(
       wanted, static_cast<std::int64_t>(left / std::max<std::uint64_t>(1, needs.page)));
-  if (size.pages < 1)
-    fail(ErrorCode::kDoesNotFit,
-         "[memory] {} needs {} (weights {}, activations {}, workspace {}, process {}, host pages "
-         "{}) and {} for {} tokens of KV cache; the cap is {}. Raise --memory, lower --max-batch, "
-         "--max-seq or --host-memory, or quantise with --quant",
-         info.name, human_bytes(size.fixed), human_bytes(needs.weights),
-         human_bytes(needs.activations), human_bytes(needs.workspace), human_bytes(kProcessBytes),
-         human_bytes(host), human_bytes(needs.page), plan.page_tokens, human_bytes(size.cap));
   return size;
 }
+
+namespace {
+
+[[noreturn]] void refuse_to_start(const std::string& model, const ModelContents& contents,
+                                  const Device& device, const OpenOptions& options,
+                                  const PoolSize& size) {
+  const MemoryNeeds needs = memory_needs(contents.plan, device);
+  const std::string others =
+      size.others == 0 ? ""
+                       : fmt::format(", host pages and draft model {}", human_bytes(size.others));
+  fail(
+      ErrorCode::kDoesNotFit,
+      "[memory] {} needs {} (weights {}, activations {}, workspace {}, process {}{}) and {} for "
+      "{} tokens of KV cache; the cap is {}. It would start with {}; --quant makes weights smaller",
+      contents.info.name, human_bytes(size.fixed), human_bytes(needs.weights),
+      human_bytes(needs.activations), human_bytes(needs.workspace), human_bytes(kProcessBytes),
+      others, human_bytes(needs.page), contents.plan.page_tokens, human_bytes(size.cap),
+      nearest_that_starts(model, contents, device, options,
+                          {.cap = size.cap, .others = size.others, .tokens = 1}));
+}
+
+}  // namespace
 
 std::unique_ptr<Model> Model::open(const std::string& name, const OpenOptions& options) {
   const auto start = std::chrono::steady_clock::now();
@@ -118,7 +132,7 @@ std::unique_ptr<Model> Model::open(const std::string& name, const OpenOptions& o
   check_agreement(model->info_, model->plan_, all_ops());
   check_target(model->plan_, model->device_->info(), model->file_->path());
   model->open_tokenizer();
-  model->open_executor(options);
+  model->open_executor(name, options);
   model->check_ = std::make_unique<BackgroundCheck>(
       model->file_,
       is_engine(name) ? BackgroundCheck::Damaged::kStays : BackgroundCheck::Damaged::kIsRemoved);
@@ -171,25 +185,22 @@ void Model::open_draft(const OpenOptions& options) {
   draft_model_ = std::make_unique<DraftModel>(draft_->executor(), draft_->info(), kDraftTokens);
 }
 
-void Model::open_executor(const OpenOptions& asked) {
-  OpenOptions options = asked;
+void Model::open_executor(const std::string& name, const OpenOptions& options) {
   EngineLoop::Options loop{.policy = options.policy};
+  std::uint64_t taken = 0;  // by the draft model
   if (options.draft == "ngram") {
     loop.draft_tokens = static_cast<std::int32_t>(kDraftTokens);
   } else if (!options.draft.empty()) {
     open_draft(options);
     loop.draft_model = draft_model_.get();
-    const std::uint64_t cap = options.memory != 0 ? options.memory : usable_memory(device_->info());
-    const std::uint64_t taken =
-        total_of(memory_table(draft_->plan(), *device_, draft_->executor().kv_pages()));
-    if (taken >= cap)
-      fail(ErrorCode::kDoesNotFit, "[memory] the draft model takes {} of {}; raise --memory",
-           human_bytes(taken), human_bytes(cap));
-    options.memory = cap - taken;
+    taken = total_of(memory_table(draft_->plan(), *device_, draft_->executor().kv_pages()));
   }
   PreparedKernels kernels = prepare_kernels(plan_, *device_, read_code(*file_));
   plan_.workspace_bytes = kernels.workspace_bytes;  // of this device; the builder's was of its own
-  const PoolSize pool = size_pool(plan_, info_, *device_, options);
+  const PoolSize pool = size_pool(plan_, info_, *device_, options, taken);
+  if (pool.pages < 1)
+    refuse_to_start(name, {.info = info_, .plan = plan_, .graph = {}, .passes = {}}, *device_,
+                    options, pool);
   const auto weights = file_->blob("weights");
   Executor::Options run{.kv_pages = pool.pages, .host_pages = pool.host_pages, .progress = {}};
   if (options.progress && !weights.empty())
@@ -253,7 +264,8 @@ std::vector<std::int32_t> Model::encode_chat(const RenderedChat& chat) const {
 OutputEvent Model::generate(Request request,
                             const std::function<bool(const OutputEvent&)>& on_event) {
   if (request.sampling.n > 1)
-    fail(ErrorCode::kRequest, "[generate] n {}: one answer at a time; wanted 1",
+    fail(ErrorCode::kRequest,
+         "[generate] n {}: one answer at a time; wanted 1, or a loop or an engine",
          request.sampling.n);
   const RequestId id = loop_->submit(std::move(request)).value_or_throw();
   OutputEvent whole;

@@ -68,7 +68,9 @@ class Model {
   // Ids of a rendered chat: what users wrote never becomes a control token.
   std::vector<std::int32_t> encode_chat(const RenderedChat& chat) const;
 
-  // One request to its end; `on_event` sees every event, and one without tokens after each step
+  // One request with one answer to its end, for commands that show one text as it grows: what is
+  // returned and what on_event joins are one answer, so n above 1 is Error{kRequest}; several are
+  // loop()'s, or an Engine's. `on_event` sees every event, and one without tokens after each step
   // that only read the prompt; it may return false to cancel. Throws Error{kRequest} when the
   // request is refused. Returns the last event, with text and tokens of the whole answer.
   OutputEvent generate(Request request,
@@ -84,7 +86,7 @@ class Model {
   Model() = default;
   void open_tokenizer();
   void open_draft(const OpenOptions& options);
-  void open_executor(const OpenOptions& options);
+  void open_executor(const std::string& name, const OpenOptions& options);
 
   std::shared_ptr<const EngineFile> file_;
   std::unique_ptr<BackgroundCheck> check_;
@@ -106,15 +108,17 @@ std::uint64_t usable_memory(const DeviceInfo& device);
 // Rows of the memory table: weights, activations, workspace, KV pool, and their sum.
 std::vector<MemoryRow> memory_table(const Plan& plan, const Device& device, std::int64_t kv_pages);
 
-// Pages of the KV pool for `sequences` of the longest length, cut to what is left under the cap.
-// Throws Error{kDoesNotFit} with the numbers when not even one page of every layer fits.
+// Pages of the KV pool for `sequences` of the longest length, cut to what is left under the cap
+// beside everything else, `taken` bytes of others included.
 struct PoolSize {
-  std::int64_t pages = 0;
+  std::int64_t pages = 0;       // 0: not even one fits
   std::int64_t host_pages = 0;  // of OpenOptions::host_memory
   std::uint64_t cap = 0;        // what the whole may take
   std::uint64_t fixed = 0;      // everything but the pool
+  std::uint64_t others = 0;     // of it, what is not in the plan: taken, and host pages
 };
+// Throws Error{kDoesNotFit} when host_memory holds no page.
 PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& device,
-                   const OpenOptions& options);
+                   const OpenOptions& options, std::uint64_t taken = 0);
 
 }  // namespace ingot

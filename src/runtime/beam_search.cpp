@@ -72,6 +72,7 @@ void BeamSearch::expand(std::span<const float> log_probs) {
 
 std::int32_t BeamSearch::grow(const BeamStep& step) {
   nodes_.push_back({beams_[static_cast<std::size_t>(step.parent)].node, step.token});
+  taken_.push_back(step);
   return static_cast<std::int32_t>(nodes_.size() - 1);
 }
 
@@ -109,6 +110,7 @@ std::span<const BeamStep> BeamSearch::advance(std::span<const float> log_probs,
   const auto& ends = options_.end_ids;
   steps_.clear();
   next_.clear();
+  taken_.clear();
   for (std::size_t i = 0; i < expanded_.size(); ++i) {
     const BeamStep& step = expanded_[i];
     const bool is_end = std::find(ends.begin(), ends.end(), step.token) != ends.end();
@@ -137,14 +139,16 @@ std::vector<BeamHypothesis> BeamSearch::best(std::size_t count) const {
   std::vector<BeamHypothesis> result;
   for (const Finished& f : finished_) {
     if (result.size() == count) break;
-    BeamHypothesis& h =
-        result.emplace_back(BeamHypothesis{.tokens = {}, .score = f.score, .end = f.end});
+    BeamHypothesis& h = result.emplace_back(
+        BeamHypothesis{.tokens = {}, .steps = {}, .score = f.score, .end = f.end});
     for (std::int32_t node = f.node; node != kPrompt;) {
-      const Node& at = nodes_[static_cast<std::size_t>(node)];
-      h.tokens.push_back(at.token);
-      node = at.parent;
+      const auto place = static_cast<std::size_t>(node);
+      h.tokens.push_back(nodes_[place].token);
+      h.steps.push_back(place);
+      node = nodes_[place].parent;
     }
     std::ranges::reverse(h.tokens);
+    std::ranges::reverse(h.steps);
   }
   return result;
 }

@@ -30,6 +30,7 @@ enum class BeamEnd : std::uint8_t { kEndToken, kStopped, kLength };
 
 struct BeamHypothesis {
   std::vector<std::int32_t> tokens;  // of the answer, the end token included
+  std::vector<std::size_t> steps;    // of each token: its place among all that were told as taken()
   float score;                       // over length^length_penalty
   BeamEnd end;
 };
@@ -53,8 +54,12 @@ class BeamSearch {
   // beams of the next step, best first; valid until the next call. Throws Error{kRequest} when they
   // hold NaN or +infinity.
   std::span<const BeamStep> advance(std::span<const float> log_probs, const Stops& stops = {});
+  // Every way on that the last call took, to an end or to a beam of the next step; parents are the
+  // rows of its log_probs.
+  std::span<const BeamStep> taken() const { return taken_; }
 
-  // The best `count` hypotheses, best first, or as many as the search found. It is over.
+  // The best `count` hypotheses, best first, or as many as the search found: none where nothing was
+  // allowed before anything had ended. It is over.
   std::vector<BeamHypothesis> best(std::size_t count) const;
 
  private:
@@ -85,6 +90,7 @@ class BeamSearch {
   std::vector<Beam> beams_;         // best first
   std::vector<BeamStep> steps_;     // of beams_
   std::vector<BeamStep> expanded_;  // candidates, best first
+  std::vector<BeamStep> taken_;     // by the last step; the newest nodes, in order
   std::vector<Beam> next_;
   std::vector<Finished> finished_;  // best first, at most `width`
 };

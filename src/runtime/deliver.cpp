@@ -146,6 +146,9 @@ void EngineLoop::give_beams(RequestRecord& record) {
     OutputEvent event = event_for(record, static_cast<std::int32_t>(i));
     event.tokens = hypothesis.tokens;
     event.score = hypothesis.score;
+    if (p.logprobs >= 0)
+      for (const std::size_t step : hypothesis.steps)
+        event.logprobs.push_back(record.beams->logprobs[step]);
     event.usage.completion_tokens = std::ssize(hypothesis.tokens);
     event.finish = hypothesis.end == BeamEnd::kLength ? FinishReason::kLength : FinishReason::kStop;
     const std::size_t shown =

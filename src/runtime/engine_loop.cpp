@@ -29,6 +29,10 @@ std::int32_t width_of(const SamplingParams& p) {
   return std::max(p.beam_width, answers_of(p));
 }
 
+// Alternatives that a request may have waiting at once: those of its prompt, and of answers that
+// are held back until they are compared. 8 bytes each, and no plan counts them.
+constexpr std::uint64_t kMostAlternatives = std::uint64_t{1} << 20;
+
 // With drafts, sequences that decode in one step: more of them leave no time to waste on guesses.
 constexpr std::int64_t kMostDrafting = 8;
 
@@ -111,9 +115,6 @@ std::string EngineLoop::refusal_of(const Request& request) const {
   if (p.beam_width > 1 && guesses())
     return fmt::format("[request] beam_width {}: wanted 1 with --draft; beams are not guessed",
                        p.beam_width);
-  if (p.beam_width > 1 && p.logprobs >= 0)
-    return fmt::format("[request] logprobs {}: wanted none with beam_width {}", p.logprobs,
-                       p.beam_width);
   if (!p.bad_words.empty() && !tokenizer_)
     return "[request] bad_words: the engine has no tokenizer; wanted bad_token_ids";
   const std::int64_t rows = executor_.plan().max[Symbol::kSequences];
@@ -152,7 +153,25 @@ std::string EngineLoop::refusal_of_prompt(const Request& request) const {
     return fmt::format("[request.prompt] {} tokens with {} answers; the KV cache holds {} tokens",
                        tokens, answers, room);
   }
-  return {};
+  return refusal_of_logprobs(request);
+}
+
+std::string EngineLoop::refusal_of_logprobs(const Request& request) const {
+  const SamplingParams& p = request.sampling;
+  const auto refusal = [](std::string_view field, std::int32_t top, std::uint64_t positions) {
+    const std::uint64_t wanted = positions * static_cast<std::uint64_t>(std::max(top, 0));
+    if (wanted <= kMostAlternatives) return std::string();
+    return fmt::format("[request] {} {}: of {} tokens they are {} at once; wanted at most {}, {}",
+                       field, top, positions, wanted, kMostAlternatives,
+                       kMostAlternatives / positions);
+  };
+  const std::size_t prompt = request.prompt.size();
+  std::string wrong = refusal("prompt_logprobs", p.prompt_logprobs, prompt);
+  const bool held_back = p.beam_width > 1 || p.best_of > p.n;
+  if (wrong.empty() && held_back && p.logprobs > 0)
+    wrong = refusal("logprobs", p.logprobs,
+                    (limit_of(request) - prompt) * static_cast<std::uint64_t>(width_of(p)));
+  return wrong;
 }
 
 // Most tokens that an answer may hold, its prompt included: what is asked for, the context, and
@@ -393,22 +412,21 @@ void EngineLoop::accept_beams(SequenceGroup& group) {
   }
   std::vector<std::int32_t> parents;
   std::vector<SamplingState> states;
+  std::vector<GrammarMatcher> matchers;
   for (const BeamStep& step : beams.steps) {
+    const auto parent = static_cast<std::size_t>(step.parent);
     parents.push_back(step.parent);
-    states.push_back(beams.states[static_cast<std::size_t>(step.parent)]);
+    states.push_back(beams.states[parent]);
     states.back().push(step.token);
+    if (!record.grammar) continue;
+    matchers.push_back(beams.matchers[parent]);
+    check(matchers.back().accept(step.token), "what a grammar allows it takes");
   }
   beams.states = std::move(states);
+  beams.matchers = std::move(matchers);
   scheduler_.follow(group, parents);
   for (std::size_t i = 0; i < beams.steps.size(); ++i)
     group.members[i]->tokens.push_back(beams.steps[i].token);
-  if (!record.grammar) return;
-  beams.matchers.clear();
-  for (const auto& member : group.members) {
-    GrammarMatcher& matcher = beams.matchers.emplace_back(record.grammar);
-    for (std::size_t t = record.prompt_tokens; t < member->tokens.size(); ++t)
-      check(matcher.accept(member->tokens[t]), "what a grammar allows it takes");
-  }
 }
 
 void EngineLoop::fail_step(const ScheduledStep& step, const Error& error) {

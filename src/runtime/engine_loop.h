@@ -85,6 +85,7 @@ class EngineLoop {
   double now() const;
   Error refusal(std::string message) const { return {ErrorCode::kRequest, std::move(message)}; }
   std::string refusal_of_prompt(const Request& request) const;
+  std::string refusal_of_logprobs(const Request& request) const;
   std::size_t limit_of(const Request& request) const;
 
   void reserve();

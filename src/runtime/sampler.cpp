@@ -84,6 +84,12 @@ constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15ull;
 
 }  // namespace
 
+void fail_where_none_is_allowed() {
+  fail(ErrorCode::kRequest,
+       "[sampler] no token is allowed: bad words, repeated n-grams, min_tokens and the grammar "
+       "leave none");
+}
+
 double uniform_at(std::uint64_t seed, std::uint64_t position) {
   // Twice, so that neighbouring seeds do not correlate.
   std::uint64_t z = seed;
@@ -125,10 +131,7 @@ std::int32_t Sampler::draw(std::span<const float> logits, const SamplingParams& 
     peak = peak_of(row);
     refuse_unsound(peak);  // a tiny repetition penalty may make an infinity
   }
-  if (peak.largest == kNoLogit)
-    fail(ErrorCode::kRequest,
-         "[sampler] no token is allowed: bad words, repeated n-grams, min_tokens and the grammar "
-         "leave none");
+  if (peak.largest == kNoLogit) fail_where_none_is_allowed();
   if (p.temperature < kGreedyBelow)
     return static_cast<std::int32_t>(next_at_least(row, peak.largest));
   return pick(row, peak.largest, p, c);

@@ -71,6 +71,9 @@ class Sampler {
   CandidateSet candidates_;
 };
 
+// Throws Error{kRequest}: no token is left to draw or to search on with.
+[[noreturn]] void fail_where_none_is_allowed();
+
 // Uniform in [0, 1) from seed and position: a counter-based generator, the same on every device.
 double uniform_at(std::uint64_t seed, std::uint64_t position);
 

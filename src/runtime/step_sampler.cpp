@@ -15,6 +15,14 @@ AnswerRecord& answer_of(const ScheduledStep::Row& row) {
   return *row.group->record->answers[static_cast<std::size_t>(row.sequence->index)];
 }
 
+// A mask allows nothing for other reasons too; this one is the grammar's own.
+void refuse_exhausted(const GrammarMatcher& matcher, std::span<const std::uint32_t> mask) {
+  if (matcher.is_exhausted() && std::ranges::all_of(mask, [](auto word) { return word == 0; }))
+    fail(ErrorCode::kRequest,
+         "[guided.work] the grammar can match the text so far in so many ways that following it "
+         "takes too long; the answer ends here");
+}
+
 }  // namespace
 
 void StepSampler::reserve(const Sizes& sizes) {
@@ -131,6 +139,10 @@ DrawContext StepSampler::context_of(const ScheduledStep::Row& row, const Samplin
     const std::size_t at =
         record.beams ? static_cast<std::size_t>(s.index) : row.position + 1 - s.tokens.size();
     context.token_mask = std::span(masks).subspan(at * words, words);
+    const GrammarMatcher& matcher = record.beams
+                                        ? record.beams->matchers[static_cast<std::size_t>(s.index)]
+                                        : *answer_of(row).matcher;
+    refuse_exhausted(matcher, context.token_mask);
   }
   if (row.position < s.tokens.size() || !record.change_logits) return context;
   // A draft that holds is a token like any other.
@@ -149,6 +161,11 @@ void StepSampler::take_beam(const ScheduledStep::Row& row, std::span<const float
   const std::size_t live = row.group->members.size();
   beams.scores.resize(live * logits.size());
   const auto scores = std::span(beams.scores).subspan(index * logits.size(), logits.size());
+  if (record.sampling.logprobs >= 0) {
+    beams.logits.resize(live * logits.size());
+    std::ranges::copy(logits,
+                      beams.logits.begin() + static_cast<std::ptrdiff_t>(index * logits.size()));
+  }
   try {
     if (!peak_of(logits).is_sound)
       fail(ErrorCode::kRequest,
@@ -182,10 +199,14 @@ void StepSampler::advance_beams(const SequenceGroup& group) {
     };
   try {
     beams.steps = beams.search.advance(beams.scores, stops);
-    if (beams.search.live() == 0 && beams.search.best(1).empty())
-      fail(ErrorCode::kRequest,
-           "[sampler] no token is allowed to any beam: bad words, repeated n-grams, min_tokens and "
-           "the grammar leave none");
+    if (beams.search.live() == 0 && beams.search.best(1).empty()) fail_where_none_is_allowed();
+    if (p.logprobs < 0) return;
+    const std::size_t vocab = beams.logits.size() / group.members.size();
+    for (const BeamStep& step : beams.search.taken()) {
+      const std::size_t row = static_cast<std::size_t>(step.parent) * vocab;
+      beams.logprobs.push_back(
+          logprobs_.of(std::span(beams.logits).subspan(row, vocab), step.token, p.logprobs));
+    }
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kRequest) throw;
     beams.error = e.message();

@@ -340,6 +340,12 @@ TEST_F(BadInputTest, BatchErrorsNameTheField) {
       {R"({"messages":[{"content":"a"}]})", "messages[0].role] wanted a text"},
       {R"({"messages":["a"]})", "messages[0]] wanted a JSON object"},
       {R"({"messages":[]})", "messages] is empty"},
+      {R"({"prompt":[-1]})", "prompt] -1: wanted 0 to"},
+      {R"({"prompt":[2147483648]})", "prompt] 2147483648: wanted 0 to"},
+      {R"({"prompt":[1.5]})", "prompt] wanted a whole number"},
+      {R"({"prompt":[[1],[2]]})", "prompt] 2 prompts; wanted one"},
+      {R"({"prompt":[]})", "prompt] is empty"},
+      {R"({"prompt":[[]]})", "prompt] is empty"},
       {R"({"prompt":"a","seed":-5})", "seed] -5: wanted a whole number, 0 to"},
       {R"({"prompt":"a","seed":0.5})", "seed] 0.5: wanted a whole number, 0 to"},
       {R"({"prompt":"a","repetition_penalty":1e-300})", "repetition_penalty 1e-300: wanted"},
@@ -354,7 +360,7 @@ TEST_F(BadInputTest, BatchErrorsNameTheField) {
       {R"({"prompt":"a","stop_token_ids":[999999]})", "stop_token_ids: 999999 is outside"},
       {R"({"prompt":"a","typical_p":0})", "typical_p 0: wanted (0, 1]"},
       {R"({"prompt":"a","nn":2})", "nn] this Ingot does not know the field"},
-      {"{\"prompt\"", "[json] line 22: parse error at line 1"}};
+      {"{\"prompt\"", "[json] line 28: parse error at line 1"}};
   std::string lines = R"({"prompt":"a","max_tokens":1,"n":1,"best_of":null})"
                       "\n";
   for (const auto& [line, message] : wrong) lines += line + "\n";

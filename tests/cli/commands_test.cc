@@ -237,13 +237,17 @@ TEST_F(CommandsTest, BatchGivesSeveralAnswersAndLogprobsOfThePrompt) {
       R"({"prompt":"Hello","max_tokens":4,"ignore_eos":true,"beam_width":4,"n":2})"
       "\n"
       R"({"prompt":"Hello","max_tokens":4,"ignore_eos":true,"use_beam_search":true,"best_of":4,"n":2})"
+      "\n"
+      R"({"prompt_token_ids":[5],"max_tokens":1,"prompt_logprobs":0})"
+      "\n"
+      R"({"prompt":"Hello","max_tokens":3,"ignore_eos":true,"beam_width":2,"n":2,"logprobs":1})"
       "\n";
   const std::string out = work_ / "out.jsonl";
   good({"batch", kModel, "-i", work_.write("in.jsonl", lines), "-o", out});
   std::vector<Json> answers;
   std::ifstream file(out);
   for (std::string line; std::getline(file, line);) answers.push_back(parse_json(line, "a line"));
-  ASSERT_EQ(answers.size(), 6U);
+  ASSERT_EQ(answers.size(), 8U);
   ASSERT_EQ(answers[0].at("choices").size(), 3U);
   EXPECT_EQ(answers[0].at("choices")[0].at("token_ids"), answers[0].at("token_ids"));
   EXPECT_NE(answers[0].at("choices")[1].at("token_ids"), answers[0].at("token_ids"));
@@ -264,6 +268,14 @@ TEST_F(CommandsTest, BatchGivesSeveralAnswersAndLogprobsOfThePrompt) {
   EXPECT_NE(answers[4].at("choices")[0].at("token_ids"),
             answers[4].at("choices")[1].at("token_ids"));
   EXPECT_EQ(answers[5].at("choices"), answers[4].at("choices"));
+  // Nothing came before the only token.
+  EXPECT_EQ(answers[6].at("prompt_logprobs"), Json::parse("[null]"));
+  EXPECT_FALSE(answers[1].contains("prompt_logprobs"));
+  for (const Json& beam : answers[7].at("choices")) {
+    ASSERT_EQ(beam.at("logprobs").size(), 3U);
+    EXPECT_EQ(beam.at("logprobs")[2].at("id"), beam.at("token_ids")[2]);
+    EXPECT_EQ(beam.at("logprobs")[0].at("top").size(), 1U);
+  }
 }
 
 // Logprobs are of the raw softmax whatever the parameters do to the logits, and always JSON.

@@ -218,6 +218,34 @@ int longest_gap(std::string_view json) {
   return longest;
 }
 
+// As beams fork: the same masks as a matcher that took the same tokens from the start.
+TEST(Matcher, ACopyGoesItsOwnWay) {
+  TinyCompiler tiny(crowded_tokens());
+  const auto grammar = tiny.ready(regex("(ab|cd|ef){2,4}!"));
+  const auto after = [&](std::string_view text) {
+    GrammarMatcher matcher(grammar);
+    for (const char byte : text)
+      EXPECT_TRUE(matcher.accept(tiny.tokens.id(std::string(1, byte)))) << text;
+    return matcher;
+  };
+  GrammarMatcher one = after("abc");
+  GrammarMatcher other(one);
+  EXPECT_EQ(mask_of(other), mask_of(one));
+  ASSERT_TRUE(one.accept(tiny.tokens.id("d")));
+  ASSERT_TRUE(one.accept(tiny.tokens.id("!")));
+  EXPECT_TRUE(one.is_complete());
+  EXPECT_FALSE(other.is_complete());
+  GrammarMatcher fresh = after("abc");
+  EXPECT_EQ(mask_of(other), mask_of(fresh));
+  other.rollback(2);
+  fresh = after("a");
+  EXPECT_EQ(mask_of(other), mask_of(fresh));
+  for (const char* token : {"b", "e", "f"}) ASSERT_TRUE(other.accept(tiny.tokens.id(token)));
+  fresh = after("abef");
+  EXPECT_EQ(mask_of(other), mask_of(fresh));
+  EXPECT_EQ(other.accepted(), 4);
+}
+
 TEST(Whitespace, IsBoundedAndMaskAndAcceptAgree) {
   TinyCompiler tiny(crowded_tokens());
   for (const int limit : {0, 1, 3, 16}) {

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/builder/edited_checkpoint.h"
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -196,6 +197,56 @@ TEST_F(AnswersTest, BeamsAreWhatASearchFromScratchFinds) {
           EXPECT_EQ(got[i].score, wanted[i].score);
         }
       }
+  }
+}
+
+// Of every token of every beam, from the raw softmax at its place, whatever the parameters do to
+// the search; of the prompt too.
+TEST_F(AnswersTest, BeamsTellTheLogprobsOfTheirTokens) {
+  const auto model = open("llama", ComputeMode::kF32);
+  for (const double penalty : {1.0, 1.3}) {
+    Request request{.prompt = prompt_of("llama", 9)};
+    request.sampling = {.temperature = 0,
+                        .repetition_penalty = penalty,
+                        .max_tokens = 7,
+                        .n = 3,
+                        .logprobs = 2,
+                        .prompt_logprobs = 1,
+                        .beam_width = 4,
+                        .length_penalty = 0.5};
+    const auto beams = ask(model->loop(), request);
+    ASSERT_EQ(beams.size(), 3u);
+    EXPECT_EQ(beams[0].prompt_logprobs.size(), request.prompt.size() - 1);
+    for (const OutputEvent& beam : beams) {
+      ASSERT_EQ(beam.logprobs.size(), beam.tokens.size());
+      std::vector<std::int32_t> whole = request.prompt;
+      whole.insert(whole.end(), beam.tokens.begin(), beam.tokens.end());
+      Logprobs logprobs;
+      double sum = 0;
+      model->score(
+          whole, 0, [&](std::int64_t first, std::int64_t count, std::span<const float> rows) {
+            const auto vocab = static_cast<std::size_t>(model->info().vocab);
+            for (std::int64_t r = 0; r < count; ++r) {
+              const auto next = static_cast<std::size_t>(first + r) + 1;
+              if (next < request.prompt.size() || next == whole.size()) continue;
+              const TokenLogprob& got = beam.logprobs[next - request.prompt.size()];
+              const TokenLogprob wanted = logprobs.of(
+                  rows.subspan(static_cast<std::size_t>(r) * vocab, vocab), whole[next], 2);
+              EXPECT_EQ(got.token, whole[next]);
+              EXPECT_EQ(got.logprob, wanted.logprob);
+              EXPECT_EQ(got.top, wanted.top);
+              sum += got.logprob;
+            }
+          });
+      const double length = std::pow(static_cast<double>(beam.tokens.size()), 0.5);
+      if (penalty == 1.0) {
+        EXPECT_NEAR(beam.score, sum / length, 1e-4);
+      } else {
+        EXPECT_LT(beam.score, sum / length) << "the score is of the search, the rest of the model";
+      }
+    }
+    EXPECT_GE(beams[0].score, beams[1].score);
+    EXPECT_GE(beams[1].score, beams[2].score);
   }
 }
 

@@ -23,12 +23,14 @@ class GuidedTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!grammar::MaskEngine::available()) GTEST_SKIP() << "built with -DINGOT_GRAMMAR=OFF";
+    test::EditedCheckpoint checkpoint(fs::path(INGOT_FIXTURES) / "models" / "llama");
+    checkpoint.config()["max_position_embeddings"] = 512;
     OpenOptions o;
     o.device = "cpu";
     o.threads = 2;
     o.sequences = 8;
     o.build.max_batch = 8;
-    model_ = Model::open(fs::path(INGOT_FIXTURES) / "models" / "llama", o);
+    model_ = Model::open(checkpoint.save(), o);
   }
   static Request request(GuidedDecoding guided, std::uint64_t seed) {
     Request r{.prompt = {5, 6, 7}};
@@ -45,6 +47,7 @@ class GuidedTest : public testing::Test {
         OutputEvent& whole = answers[static_cast<std::size_t>(e.index)];
         e.text = whole.text + e.text;
         e.tokens.insert(e.tokens.begin(), whole.tokens.begin(), whole.tokens.end());
+        e.logprobs.insert(e.logprobs.begin(), whole.logprobs.begin(), whole.logprobs.end());
         whole = std::move(e);
       }
     loop.scheduler().check_integrity();
@@ -184,6 +187,118 @@ TEST_F(GuidedTest, ABadGrammarEndsItsOwnRequestOnly) {
   Request ends_early = request({.kind = GuidedKind::kJsonObject}, 1);
   ends_early.sampling.min_tokens = 3;
   EXPECT_FALSE(loop.submit(ends_early).ok());
+}
+
+// A grammar that gets dearer with every token ends its own request, drawn or searched for, with an
+// error that names it; a mask that allows nothing is none of the neighbours' business.
+TEST_F(GuidedTest, AnExhaustedGrammarEndsItsOwnRequestOnly) {
+  EngineLoop& loop = model_->loop();
+  const std::int32_t a = model_->tokenizer().token_id("a").value();
+  const GuidedDecoding digits{.kind = GuidedKind::kRegex, .text = "[0-9]{30,60}"};
+  const auto tokens_of = [&](const Request& r) {
+    const RequestId id = loop.submit(r).value_or_throw();
+    return finish_all(loop).at(id).at(0).tokens;
+  };
+  const Request plain = request({}, 1), guided = request(digits, 2);
+  const auto plain_tokens = tokens_of(plain), guided_tokens = tokens_of(guided);
+  for (const std::int32_t beams : {1, 2}) {
+    Request ambiguous = request({.kind = GuidedKind::kGrammar,
+                                 .text = "root ::= x x x\nx ::= \"\" | \"a\" x | x \"a\" | x x"},
+                                1);
+    ambiguous.sampling = {
+        .temperature = 0, .logit_bias = {{a, 100}}, .max_tokens = 500, .beam_width = beams};
+    const RequestId id = loop.submit(ambiguous).value_or_throw();
+    const RequestId beside = loop.submit(plain).value_or_throw();
+    const RequestId also = loop.submit(guided).value_or_throw();
+    const auto all = finish_all(loop);
+    const OutputEvent& e = all.at(id).at(0);
+    EXPECT_EQ(e.finish, FinishReason::kError);
+    EXPECT_EQ(e.error_code, ErrorCode::kRequest);
+    EXPECT_EQ(e.error.substr(0, 13), "[guided.work]") << e.error;
+    EXPECT_TRUE(e.last);
+    EXPECT_EQ(all.at(beside).at(0).tokens, plain_tokens);
+    EXPECT_EQ(all.at(also).at(0).tokens, guided_tokens);
+    EXPECT_EQ(loop.scheduler().cache().available(), loop.scheduler().cache().capacity());
+  }
+}
+
+// A model that wants nothing but white space completes its object.
+TEST_F(GuidedTest, WhiteSpaceDoesNotRunAway) {
+  EngineLoop& loop = model_->loop();
+  Request r = request({.kind = GuidedKind::kJsonSchema,
+                       .text = R"({"type": "object", "properties": {"a": {"type": "integer"},
+                                   "b": {"type": "boolean"}}, "required": ["a", "b"]})"},
+                      1);
+  // Spaces may stand in a string, where they are what the model says.
+  for (const auto& [kind, wanted] : {std::pair(GuidedKind::kJsonSchema, " \n\t\r"),
+                                     std::pair(GuidedKind::kJsonObject, "\n\t\r")}) {
+    r.sampling = {.temperature = 1, .seed = 4, .max_tokens = 400};
+    r.sampling.logit_bias[model_->tokenizer().token_id("}").value()] = 50;  // no endless strings
+    for (std::int32_t t = 0; t < model_->tokenizer().vocab_size(); ++t) {
+      const std::string bytes = model_->tokenizer().token_bytes(t);
+      if (!bytes.empty() && bytes.find_first_not_of(wanted) == std::string::npos)
+        r.sampling.logit_bias[t] = 100;
+    }
+    ASSERT_GE(r.sampling.logit_bias.size(), 4u);
+    r.guided.kind = kind;
+    const RequestId id = loop.submit(r).value_or_throw();
+    const auto answers = finish_all(loop);
+    const OutputEvent& e = answers.at(id).at(0);
+    EXPECT_EQ(e.finish, FinishReason::kStop) << e.text;
+    EXPECT_NO_THROW(parse_json(e.text, "the answer"));
+    std::size_t run = 0, longest = 0;
+    for (const char c : e.text)
+      longest = std::max(
+          longest, run = std::string_view(" \n\t\r").find(c) == std::string::npos ? 0 : run + 1);
+    EXPECT_EQ(longest, 16u) << e.text;
+  }
+}
+
+// Of what the model says, not of what the mask leaves of it.
+TEST_F(GuidedTest, LogprobsAreOfTheRawSoftmax) {
+  EngineLoop& loop = model_->loop();
+  Request r = request({.kind = GuidedKind::kRegex, .text = "[0-9]{12}"}, 5);
+  r.sampling.logprobs = 2;
+  const RequestId id = loop.submit(r).value_or_throw();
+  const auto answers = finish_all(loop);
+  const OutputEvent& e = answers.at(id).at(0);
+  ASSERT_EQ(e.logprobs.size(), e.tokens.size());
+  ASSERT_GE(e.tokens.size(), 4u);
+  std::vector<std::int32_t> whole = r.prompt;
+  whole.insert(whole.end(), e.tokens.begin(), e.tokens.end());
+  Logprobs logprobs;
+  int others = 0;  // places where the likeliest is not allowed
+  model_->score(whole, 0, [&](std::int64_t first, std::int64_t count, std::span<const float> rows) {
+    const auto vocab = static_cast<std::size_t>(model_->info().vocab);
+    for (std::int64_t row = 0; row < count; ++row) {
+      const auto next = static_cast<std::size_t>(first + row) + 1;
+      if (next < r.prompt.size() || next == whole.size()) continue;
+      const TokenLogprob& got = e.logprobs[next - r.prompt.size()];
+      const TokenLogprob wanted =
+          logprobs.of(rows.subspan(static_cast<std::size_t>(row) * vocab, vocab), whole[next], 2);
+      EXPECT_EQ(got.logprob, wanted.logprob);
+      EXPECT_EQ(got.top, wanted.top);
+      others += got.top[0].first != got.token;
+    }
+  });
+  EXPECT_GT(others, 0);
+}
+
+// A callback acts before the grammar: it may choose among what is allowed, and no more.
+TEST_F(GuidedTest, ACallbackChoosesAmongWhatTheGrammarAllows) {
+  EngineLoop& loop = model_->loop();
+  const Tokenizer& tokenizer = model_->tokenizer();
+  const std::int32_t z = tokenizer.token_id("z").value(), n = tokenizer.token_id("n").value();
+  for (const std::int32_t beams : {1, 2}) {
+    Request r = request({.kind = GuidedKind::kChoice, .choices = {"yes", "no"}}, 1);
+    r.sampling = {.temperature = 0, .max_tokens = 40, .beam_width = beams};
+    r.change_logits = [&](const LogitsView& view) {
+      view.logits[static_cast<std::size_t>(z)] = 1000;
+      view.logits[static_cast<std::size_t>(n)] = 900;
+    };
+    const RequestId id = loop.submit(r).value_or_throw();
+    EXPECT_EQ(finish_all(loop).at(id).at(0).text, "no");
+  }
 }
 
 TEST_F(GuidedTest, ACancelledRequestNeedsNoGrammar) {

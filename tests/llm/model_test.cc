@@ -9,10 +9,12 @@
 #include <gtest/gtest.h>
 
 #include "tests/builder/edited_checkpoint.h"
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
 namespace ingot {
@@ -191,6 +193,84 @@ TEST_F(ModelTest, RefusesWhatCannotRun) {
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::kDoesNotFit);
   }
+}
+
+// Descriptors, threads and mappings of this process, by what is open.
+struct Held {
+  std::ptrdiff_t descriptors = 0, threads = 0, engines = 0;
+  bool operator==(const Held&) const = default;
+};
+Held held_now() {
+  const auto entries = [](const char* folder) {
+    return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+  };
+  Held held{.descriptors = entries("/proc/self/fd"), .threads = entries("/proc/self/task")};
+  std::istringstream maps(read_file("/proc/self/maps"));
+  for (std::string line; std::getline(maps, line);) held.engines += line.ends_with(".ingot");
+  return held;
+}
+
+// Opened, used and closed again and again, two at once, and ones that cannot be opened.
+TEST_F(ModelTest, AModelThatIsClosedLeavesNothingBehind) {
+  const auto use = [&] {
+    const auto one = Model::open(kModels / "llama", options(ComputeMode::kNative));
+    const auto other = Model::open(kModels / "mistral", options(ComputeMode::kNative));
+    for (Model* model : {one.get(), other.get()}) {
+      const Request r{.prompt = {1, 5}, .sampling = {.temperature = 0, .max_tokens = 3}};
+      EXPECT_FALSE(model->generate(r).tokens.empty());
+    }
+    OpenOptions small = options(ComputeMode::kNative);
+    small.memory = 1 << 20;
+    EXPECT_THROW(Model::open(kModels / "llama", small), Error);
+  };
+  // A thread that was joined may be listed for a moment more.
+  const auto settled = [](std::ptrdiff_t threads) {
+    Held held = held_now();
+    for (int i = 0; i < 500 && held.threads > threads; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      held = held_now();
+    }
+    return held;
+  };
+  const std::ptrdiff_t threads = held_now().threads;
+  use();
+  const Held before = settled(threads);
+  EXPECT_EQ(before.threads, threads);
+  EXPECT_EQ(before.engines, 0);
+  for (int i = 0; i < 20; ++i) {
+    use();
+    ASSERT_EQ(settled(threads), before) << "after " << i + 1;
+  }
+}
+
+// Everything but the pool is known before; the pool gets what is left of the cap, and never more
+// than the sequences at once can use.
+TEST_F(ModelTest, ThePoolTakesWhatTheCapLeaves) {
+  const OpenOptions unlimited = options(ComputeMode::kNative);
+  const auto whole = Model::open(kModels / "llama", unlimited);
+  const MemoryNeeds needs = memory_needs(whole->plan(), whole->device());
+  const PoolSize size = size_pool(whole->plan(), whole->info(), whole->device(), unlimited);
+  const std::int64_t wanted = whole->executor().kv_pages();
+  EXPECT_EQ(size.pages, wanted);
+  EXPECT_EQ(wanted * whole->plan().page_tokens, 4 * whole->info().max_seq);
+  for (std::int64_t pages = 0; pages <= wanted + 1; ++pages) {
+    OpenOptions capped = unlimited;
+    capped.memory = size.fixed + needs.page * static_cast<std::uint64_t>(pages) + needs.page - 1;
+    if (pages == 0) {
+      EXPECT_THROW(Model::open(kModels / "llama", capped), Error);
+      continue;
+    }
+    const auto model = Model::open(kModels / "llama", capped);
+    EXPECT_EQ(model->executor().kv_pages(), std::min(pages, wanted));
+    EXPECT_LE(memory_table(model->plan(), model->device(), pages).back().bytes, capped.memory);
+  }
+  // Host pages lie under the same cap.
+  OpenOptions hosted = unlimited;
+  hosted.host_memory = 2 * needs.page;
+  hosted.memory = size.fixed + 3 * needs.page;
+  const auto model = Model::open(kModels / "llama", hosted);
+  EXPECT_EQ(model->executor().host_pages(), 2);
+  EXPECT_EQ(model->executor().kv_pages(), 1);
 }
 
 // Checksums keep nobody out who writes a manifest: whatever it holds, it is read or refused.

@@ -28,8 +28,10 @@ constexpr ComputeMode kModes[] = {ComputeMode::kF32, ComputeMode::kNative};
 class NumericsTest : public testing::Test {
  protected:
   static std::unique_ptr<Model> open(const fs::path& path, ComputeMode mode, std::int64_t batch = 1,
-                                     std::int64_t step_tokens = 512) {
+                                     std::int64_t step_tokens = 512,
+                                     const std::string& kv_cache = "auto") {
     OpenOptions o;
+    o.build.kv_cache = kv_cache;
     o.device = "cpu";
     o.threads = 2;
     o.sequences = batch;
@@ -122,17 +124,20 @@ TEST_F(NumericsTest, AResidualStreamBeyondHalfPrecision) {
 // Scores so large that a softmax is a choice stay a choice when they grow; none becomes infinite.
 TEST_F(NumericsTest, AttentionScoresBeyondHalfPrecision) {
   const Tokens tokens = tokens_of("llama");
-  const auto sharpened = [&](float factor, ComputeMode mode) {
-    EditedCheckpoint c(kModels / "llama");
-    multiply(c, "q_proj", factor);
-    multiply(c, "k_proj", factor);
-    return score(*open(c.save(), mode), tokens);
-  };
-  for (const ComputeMode mode : kModes) {
-    const Logits large = sharpened(0x1p16F, mode), larger = sharpened(0x1p24F, mode);
-    EXPECT_TRUE(finite(large));
-    EXPECT_EQ(large, larger);
-    EXPECT_NE(large, sharpened(1, mode));
+  for (const char* kv_cache : {"auto", "int8", "fp8"}) {
+    SCOPED_TRACE(kv_cache);
+    const auto sharpened = [&](float factor, ComputeMode mode) {
+      EditedCheckpoint c(kModels / "llama");
+      multiply(c, "q_proj", factor);
+      multiply(c, "k_proj", factor);
+      return score(*open(c.save(), mode, 1, 512, kv_cache), tokens);
+    };
+    for (const ComputeMode mode : kModes) {
+      const Logits large = sharpened(0x1p16F, mode), larger = sharpened(0x1p24F, mode);
+      EXPECT_TRUE(finite(large));
+      EXPECT_EQ(large, larger);
+      EXPECT_NE(large, sharpened(1, mode));
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 // Windows with attention sinks: what is seen, and that a sequence holds no more pages than it sees,
 // however long it grows.
 #include "base/error.h"
-#include "llm/contents.h"
+#include "llm/memory_fit.h"
 #include "llm/model.h"
 #include "plan/kv_reach.h"
 

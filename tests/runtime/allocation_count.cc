@@ -1,5 +1,7 @@
 #include "tests/runtime/allocation_count.h"
 
+#include <malloc.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -21,6 +23,10 @@ std::uint64_t allocations_of_all_threads() {
   return 0;
 }
 
+std::int64_t live_bytes() {
+  return 0;
+}
+
 }  // namespace ingot::test
 
 #else
@@ -31,13 +37,22 @@ namespace {
 
 thread_local std::uint64_t count = 0;
 std::atomic<std::uint64_t> count_of_all = 0;
+std::atomic<std::int64_t> live = 0;
 
 void* take(std::size_t bytes, std::size_t alignment) {
   ++count;
   count_of_all.fetch_add(1, std::memory_order_relaxed);
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
-  if (void* p = std::aligned_alloc(alignment, whole == 0 ? alignment : whole)) return p;
-  throw std::bad_alloc();
+  void* const p = std::aligned_alloc(alignment, whole == 0 ? alignment : whole);
+  if (!p) throw std::bad_alloc();
+  live.fetch_add(static_cast<std::int64_t>(malloc_usable_size(p)), std::memory_order_relaxed);
+  return p;
+}
+
+void give_back(void* p) noexcept {
+  if (p)
+    live.fetch_sub(static_cast<std::int64_t>(malloc_usable_size(p)), std::memory_order_relaxed);
+  std::free(p);
 }
 
 }  // namespace
@@ -54,6 +69,10 @@ std::uint64_t allocations_of_all_threads() {
   return count_of_all;
 }
 
+std::int64_t live_bytes() {
+  return live.load(std::memory_order_relaxed);
+}
+
 }  // namespace ingot::test
 
 // The other forms call these.
@@ -64,16 +83,16 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return ingot::test::take(bytes, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* p) noexcept {
-  std::free(p);
+  ingot::test::give_back(p);
 }
 void operator delete(void* p, std::size_t) noexcept {
-  std::free(p);
+  ingot::test::give_back(p);
 }
 void operator delete(void* p, std::align_val_t) noexcept {
-  std::free(p);
+  ingot::test::give_back(p);
 }
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
-  std::free(p);
+  ingot::test::give_back(p);
 }
 
 #endif

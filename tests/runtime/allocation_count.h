@@ -12,4 +12,7 @@ std::uint64_t allocations();
 // The same, of all threads together.
 std::uint64_t allocations_of_all_threads();
 
+// Bytes that all threads have taken with `new` and not given back.
+std::int64_t live_bytes();
+
 }  // namespace ingot::test

@@ -87,6 +87,27 @@ TEST_F(EngineLoopTest, StopStringsAcrossTokens) {
   }
 }
 
+// Text waits only while it may still become a stop string, and none of it is lost.
+TEST_F(EngineLoopTest, WhatCannotBecomeAStopStringGoesOutAtOnce) {
+  BigramModel model(spelling("ABCDEFGHI"), &tokenizer_);
+  const auto texts = [&](std::vector<std::string> stop, std::int32_t max_tokens) {
+    std::vector<std::string> pieces;
+    const RequestId r = model.loop()
+                            .submit(request({.max_tokens = max_tokens, .stop = std::move(stop)}))
+                            .value_or_throw();
+    while (model.loop().has_work())
+      for (const OutputEvent& e : model.loop().step())
+        if (e.id == r) pieces.push_back(e.text);
+    return pieces;
+  };
+  using Pieces = std::vector<std::string>;
+  EXPECT_EQ(texts({"X"}, 3), (Pieces{"A", "B", "C"}));
+  EXPECT_EQ(texts({"CDX"}, 6), (Pieces{"A", "B", "", "", "CDE", "F"}));
+  EXPECT_EQ(texts({"CDX", "DEX"}, 6), (Pieces{"A", "B", "", "", "C", "DEF"}));
+  EXPECT_EQ(texts({"DEF"}, 5), (Pieces{"A", "B", "C", "", "DE"})) << "with the last event";
+  EXPECT_EQ(texts({"DE"}, 9), (Pieces{"A", "B", "C", "", ""}));
+}
+
 TEST_F(EngineLoopTest, AStopStringMayBeginInsideACharacterOrAToken) {
   BigramModel::Script script = spelling("");
   std::int32_t last = id("Z");
@@ -298,21 +319,27 @@ TEST_F(EngineLoopTest, ParametersOutOfRangeAreRefusedByName) {
 
 TEST_F(EngineLoopTest, ExtremeButLegalParametersAnswer) {
   BigramModel model(spelling("ABC"), &tokenizer_);
-  for (const double temperature : {0.0, -0.0, 1e-40, 1e-10, 1e-4, 0.1}) {
+  // One beside it in every step, whose text is drawn at an ordinary temperature.
+  const Request ordinary{.prompt = {id("Z")},
+                         .sampling = {.temperature = 5, .seed = 3, .max_tokens = 6}};
+  const RequestId first = model.loop().submit(ordinary).value_or_throw();
+  const std::vector<std::int32_t> alone = model.finish_all().at(first).tokens;
+  const auto answer_beside = [&](const SamplingParams& sampling) {
+    const RequestId beside = model.loop().submit(ordinary).value_or_throw();
     const RequestId r =
-        model.loop()
-            .submit({.prompt = {id("Z")}, .sampling = {.temperature = temperature, .seed = 7}})
-            .value_or_throw();
-    EXPECT_EQ(model.finish_all().at(r).text, "ABC") << temperature;
-  }
+        model.loop().submit({.prompt = {id("Z")}, .sampling = sampling}).value_or_throw();
+    const auto ended = model.finish_all();
+    EXPECT_EQ(ended.at(beside).tokens, alone);
+    return ended.at(r).text;
+  };
+  for (const double temperature : {0.0, -0.0, 1e-40, 1e-10, 1e-4, 0.1})
+    EXPECT_EQ(answer_beside({.temperature = temperature, .seed = 7}), "ABC") << temperature;
   for (const SamplingParams& s :
        {SamplingParams{.temperature = 1e6, .top_p = 1e-4, .seed = 1},
         SamplingParams{.temperature = 1, .top_k = 1, .seed = 1},
         SamplingParams{.temperature = 1, .top_k = 1000000000, .top_p = 1e-4, .seed = 1},
-        SamplingParams{.temperature = 1, .min_p = 1, .seed = 1}}) {
-    const RequestId r = model.loop().submit({.prompt = {id("Z")}, .sampling = s}).value_or_throw();
-    EXPECT_EQ(model.finish_all().at(r).text, "ABC");
-  }
+        SamplingParams{.temperature = 1, .min_p = 1, .seed = 1}})
+    EXPECT_EQ(answer_beside(s), "ABC");
 }
 
 }  // namespace

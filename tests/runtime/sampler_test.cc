@@ -228,6 +228,73 @@ TEST(SamplerTest, DrawsAreTheInverseOfTheReference) {
   EXPECT_LT(close, kCases / 100);
 }
 
+// Any two of the parameters together, and all of them.
+TEST(SamplerTest, PairsOfParametersDrawFromTheirDistribution) {
+  const std::vector<void (*)(SamplingParams&)> parts = {
+      [](SamplingParams& p) { p.temperature = 2.5; },
+      [](SamplingParams& p) { p.top_k = 4; },
+      [](SamplingParams& p) { p.top_p = 0.8; },
+      [](SamplingParams& p) {
+        p.top_p = std::min(p.top_p, 0.98);
+        p.top_p_decay = 0.95;
+        p.top_p_min = 0.5;
+      },
+      [](SamplingParams& p) { p.min_p = 0.15; },
+      [](SamplingParams& p) { p.typical_p = 0.7; },
+      [](SamplingParams& p) { p.repetition_penalty = 1.4; },
+      [](SamplingParams& p) { p.presence_penalty = 0.8; },
+      [](SamplingParams& p) { p.frequency_penalty = -0.6; },
+      [](SamplingParams& p) { p.no_repeat_ngram_size = 2; },
+      [](SamplingParams& p) { p.logit_bias = {{3, 3.0}, {1, -1.5}}; },
+      [](SamplingParams& p) { p.bad_token_ids = {{2}, {3, 5}}; }};
+  SamplingCase c{.logits = kLogits, .params = {}, .prompt = {1, 2, 4}, .answer = {5, 1, 5, 3}};
+  for (std::size_t a = 0; a < parts.size(); ++a)
+    for (std::size_t b = a + 1; b < parts.size(); ++b) {
+      SCOPED_TRACE(fmt::format("{} and {}", a, b));
+      c.params = {};
+      parts[a](c.params);
+      parts[b](c.params);
+      expect_distribution(c);
+    }
+  c.params = {};
+  for (const auto& part : parts) part(c.params);
+  expect_distribution(c);
+}
+
+// One seed along a text, and the answers of one seed at one place, are as good as many seeds.
+TEST(SamplerTest, PositionsAndAnswersOfOneSeedAreIndependent) {
+  const SamplingParams p;
+  const SamplingState state(p, {});
+  const std::vector<double> single = reference_distribution({.logits = kLogits, .params = p});
+  const std::size_t n = kLogits.size();
+  Sampler sampler;
+  constexpr std::uint64_t kDraws = 40000;
+  for (const bool answers : {false, true}) {
+    const auto draw = [&](std::uint64_t i) {
+      const std::uint64_t seed = answers ? seed_of_answer(5, i) : 5;
+      return static_cast<std::size_t>(
+          sampler.draw(kLogits, p, {.state = state, .seed = seed, .position = answers ? 9 : i}));
+    };
+    std::vector<int> pairs(n * n);  // of one and the next
+    std::size_t before = draw(0);
+    for (std::uint64_t i = 1; i <= kDraws; ++i) {
+      const std::size_t next = draw(i);
+      ++pairs[before * n + next];
+      before = next;
+    }
+    double chi2 = 0;
+    int cells = 0;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      const double wanted = single[i / n] * single[i % n] * static_cast<double>(kDraws);
+      if (wanted < 5) continue;
+      chi2 += (pairs[i] - wanted) * (pairs[i] - wanted) / wanted;
+      ++cells;
+    }
+    EXPECT_GT(cells, 20);
+    EXPECT_LT(chi2, cells + 4.7 * std::sqrt(2.0 * cells) + 4) << (answers ? "answers" : "places");
+  }
+}
+
 TEST(SamplerTest, LargeVocabulariesDrawFromTheirDistributionToo) {
   std::mt19937 random(3);
   std::normal_distribution<float> logit(0, 2);
@@ -236,7 +303,8 @@ TEST(SamplerTest, LargeVocabulariesDrawFromTheirDistributionToo) {
   for (const SamplingParams& p :
        {SamplingParams{}, SamplingParams{.top_k = 50}, SamplingParams{.top_k = 1000},
         SamplingParams{.top_p = 0.5}, SamplingParams{.top_p = 0.9}, SamplingParams{.min_p = 0.1},
-        SamplingParams{.typical_p = 0.5},
+        SamplingParams{.typical_p = 0.5}, SamplingParams{.top_p = 0.9, .typical_p = 0.5},
+        SamplingParams{.temperature = 0.5, .min_p = 0.02, .repetition_penalty = 1.3},
         SamplingParams{.top_k = 100, .top_p = 0.7, .min_p = 0.2}}) {
     c.params = p;
     expect_distribution(c);

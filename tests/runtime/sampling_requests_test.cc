@@ -98,6 +98,28 @@ TEST_F(SamplingRequestsTest, BiasAndBadWordsSteerTheAnswer) {
   EXPECT_FALSE(no_text.loop().submit(request({.bad_words = {"C"}})).ok());
 }
 
+// A says A with a logit of 10, and a bias gives B 9: whose turn it is shows what was subtracted
+// when. The prompt is one token twenty times, read, then found in the cache.
+TEST_F(SamplingRequestsTest, RepetitionSeesThePromptPresenceAndFrequencyDoNot) {
+  BigramModel::Script script;
+  script.max_batch = 3;
+  BigramModel model(script, &tokenizer_);
+  const auto start = [&](SamplingParams p) {
+    p.temperature = 0;
+    p.max_tokens = 3;
+    p.logit_bias = {{id("B"), 9}};
+    const Request r{.prompt = std::vector<std::int32_t>(20, id("A")), .sampling = std::move(p)};
+    return run(model, r).text.substr(0, 3);
+  };
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(start({}), "AAA");
+    EXPECT_EQ(start({.presence_penalty = 2}), "ABB");
+    EXPECT_EQ(start({.frequency_penalty = 2}), "ABB");
+    EXPECT_EQ(start({.frequency_penalty = 0.6}), "AAB");
+    EXPECT_EQ(start({.repetition_penalty = 1.3}), "BBB");
+  }
+}
+
 TEST_F(SamplingRequestsTest, NoRunComesTwice) {
   BigramModel::Script loops = alphabet();
   loops.next[id("C")] = id("A");
@@ -119,6 +141,72 @@ TEST_F(SamplingRequestsTest, TheStopStringMayBePartOfTheAnswer) {
   EXPECT_EQ(answer({.stop = {"H"}, .include_stop_str = true}).text, "ABCDEFGH");
   const OutputEvent never = answer({.stop = {"HI"}, .include_stop_str = true});
   EXPECT_EQ(never.text, "ABCDEFGH");
+}
+
+// Whether drawn or searched for: who may say nothing ends with an error of its own.
+TEST_F(SamplingRequestsTest, WhereNothingIsAllowedTheRequestEndsAlone) {
+  for (const std::int32_t beams : {1, 2}) {
+    BigramModel::Script script = alphabet();
+    script.max_batch = 3;
+    BigramModel model(script, &tokenizer_);
+    SamplingParams none{.beam_width = beams};
+    for (std::int32_t t = 0; t < BigramModel::kVocab; ++t) none.bad_token_ids.push_back({t});
+    SamplingParams later{.beam_width = beams};  // A may come, then nothing
+    later.bad_token_ids = none.bad_token_ids;
+    std::erase(later.bad_token_ids, std::vector<std::int32_t>{id("A")});
+    later.bad_token_ids.push_back({id("A"), id("A")});
+    for (const SamplingParams& p : {none, later}) {
+      const RequestId stuck = model.loop().submit(request(p)).value_or_throw();
+      const RequestId neighbour = model.loop().submit(request()).value_or_throw();
+      const auto ended = model.finish_all();
+      const OutputEvent& e = ended.at(stuck);
+      EXPECT_EQ(e.finish, FinishReason::kError);
+      EXPECT_EQ(e.error_code, ErrorCode::kRequest);
+      EXPECT_NE(e.error.find("no token is allowed"), std::string::npos) << e.error;
+      EXPECT_EQ(ended.at(neighbour).text, "ABCDEFGH");
+      EXPECT_EQ(run(model, request()).text, "ABCDEFGH");
+    }
+  }
+}
+
+// As of a draw: no end token in it, and cut where a stop string begins.
+TEST_F(SamplingRequestsTest, TheTextOfABeamEndsAsOthersDo) {
+  for (const std::int32_t beams : {1, 2}) {
+    const auto ask = [&](SamplingParams p) {
+      p.beam_width = beams;
+      OutputEvent e = answer(std::move(p));
+      EXPECT_EQ(e.finish, FinishReason::kStop);
+      return e.text;
+    };
+    EXPECT_EQ(ask({}), "ABCDEFGH");
+    EXPECT_EQ(ask({.stop = {"DE"}}), "ABC");
+    EXPECT_EQ(ask({.stop = {"DE"}, .include_stop_str = true}), "ABCDE");
+    EXPECT_EQ(ask({.stop = {"A"}}), "");
+    EXPECT_EQ(ask({.stop_token_ids = {id("C")}}), "AB");
+  }
+}
+
+// What is told at once is bounded; what is told token by token is not held.
+TEST_F(SamplingRequestsTest, LogprobsThatWouldFillTheMemoryAreRefused) {
+  BigramModel::Script script = alphabet();
+  script.max_seq = 4096;
+  script.kv_pages = 4 * 4096 / BigramModel::kPageTokens;
+  BigramModel model(script, &tokenizer_);
+  const auto refusal = [&](std::size_t prompt, SamplingParams p) {
+    return model.loop().refusal_of(
+        {.prompt = std::vector<std::int32_t>(prompt, id("A")), .sampling = std::move(p)});
+  };
+  const std::int32_t all = BigramModel::kVocab;
+  EXPECT_EQ(refusal(3276, {.prompt_logprobs = all}), "");
+  EXPECT_NE(refusal(3277, {.prompt_logprobs = all}).find("prompt_logprobs 320: of 3277 tokens"),
+            std::string::npos);
+  EXPECT_NE(refusal(3277, {.prompt_logprobs = all}).find("wanted at most 1048576, 319"),
+            std::string::npos);
+  EXPECT_EQ(refusal(3277, {.prompt_logprobs = 319}), "");
+  EXPECT_EQ(refusal(1, {.logprobs = all}), "");
+  EXPECT_NE(refusal(1, {.best_of = 2, .logprobs = all}).find("logprobs 320"), std::string::npos);
+  EXPECT_NE(refusal(1, {.logprobs = all, .beam_width = 2}).find("logprobs 320"), std::string::npos);
+  EXPECT_EQ(refusal(1, {.max_tokens = 100, .best_of = 2, .logprobs = all}), "");
 }
 
 TEST_F(SamplingRequestsTest, TheSeedIsToldAndGivesTheSameAnswerAgain) {
@@ -143,6 +231,27 @@ TEST_F(SamplingRequestsTest, ACallbackSeesEveryStepAndFailsNobodyElse) {
   };
   EXPECT_EQ(run(model_, std::move(mine)).text, "ABC");
   EXPECT_EQ(lengths, (std::vector<std::size_t>{1, 2, 3, 4}));
+
+  // Everything of its own row, and nothing of those beside it in the same step.
+  Request loud = request({.max_tokens = 8});
+  loud.change_logits = [&](const LogitsView& view) {
+    std::ranges::fill(view.logits, 0.0f);
+    view.logits[static_cast<std::size_t>(id("x"))] = 1;
+  };
+  const RequestId before = model_.loop().submit(request({.max_tokens = 8})).value_or_throw();
+  const RequestId shouting = model_.loop().submit(std::move(loud)).value_or_throw();
+  const auto both = model_.finish_all();
+  EXPECT_EQ(both.at(shouting).text, "xxxxxxxx");
+  EXPECT_EQ(both.at(before).text, "ABCDEFGH");
+
+  // Ahead of penalties: A, then B because A has come, then A, which both have.
+  Request penalised = request({.presence_penalty = 2, .max_tokens = 4});
+  penalised.change_logits = [&](const LogitsView& view) {
+    std::ranges::fill(view.logits, 0.0f);
+    view.logits[static_cast<std::size_t>(id("A"))] = 10;
+    view.logits[static_cast<std::size_t>(id("B"))] = 9;
+  };
+  EXPECT_EQ(run(model_, std::move(penalised)).text, "ABAA");
 
   Request bad = request();
   bad.change_logits = [](const LogitsView&) { throw std::runtime_error("no"); };

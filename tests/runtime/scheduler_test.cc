@@ -167,6 +167,50 @@ TEST(SchedulerTest, SaysWhyARequestWaits) {
   EXPECT_EQ(full.state(2).reason, WaitReason::kBudget);
 }
 
+// Requests that wait for something else take no place, and start when they are ready.
+TEST(SchedulerTest, WhoIsNotReadyHoldsUpNobody) {
+  Scheduler scheduler(kLimits);
+  const auto finish = [&] {
+    for (int steps = 0; steps < 200; ++steps) {
+      const ScheduledStep& step = run(scheduler);
+      if (step.entries.empty()) return;
+      for (const auto& e : step.entries)
+        if (e.sequence->tokens.size() == e.group->limit) scheduler.remove(e.group->id);
+    }
+    FAIL() << "requests that never end";
+  };
+  for (RequestId id = 1; id <= 4; ++id) {
+    auto unready = request(id, 3, 2);
+    unready->ready = false;
+    scheduler.add(std::move(unready), "");
+  }
+  for (RequestId id = 5; id <= 24; ++id) scheduler.add(request(id, 3, 2), "");
+  finish();
+  EXPECT_EQ(scheduler.waiting(), 4u);
+  EXPECT_EQ(scheduler.state(4).reason, WaitReason::kNotReady);
+  for (RequestId id = 1; id <= 4; ++id) scheduler.set_ready(id);
+  finish();
+  EXPECT_FALSE(scheduler.has_work());
+}
+
+// However many short ones follow it, a long prompt is read in a number of steps that is known.
+TEST(SchedulerTest, AStreamOfShortRequestsDoesNotStarveALongOne) {
+  SchedulerLimits limits = kLimits;
+  limits.max_sequences = 4;
+  limits.kv_pages = 64;
+  Scheduler scheduler(limits);
+  RequestId last = 1;
+  scheduler.add(request(last, 100, 2, 7), "");
+  for (int steps = 0; scheduler.find(1); ++steps) {
+    // Three others decode in each step, so five tokens are left of eight.
+    ASSERT_LT(steps, 100 / 5 + 5);
+    for (int i = 0; i < 2; ++i) scheduler.add(request(++last, 2, 3, 3), "");
+    const ScheduledStep& step = run(scheduler);
+    for (const auto& e : step.entries)
+      if (e.sequence->tokens.size() == e.group->limit) scheduler.remove(e.group->id);
+  }
+}
+
 TEST(SchedulerTest, AWindowGivesItsPagesBack) {
   SchedulerLimits limits = kLimits;
   limits.reach.window = 6;
