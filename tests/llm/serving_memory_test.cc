@@ -10,11 +10,15 @@
 #include "tests/ops/forwarding_device.h"
 #include "tests/runtime/allocation_count.h"
 #include <atomic>
+#include <chrono>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <random>
 #include <stdexcept>
+#include <thread>
 
 namespace ingot {
 namespace {
@@ -67,6 +71,18 @@ std::uint64_t pieces_of(const OutputEvent& event) {
          pieces_of(event.prompt_logprobs) + pieces_of(event.error);
 }
 
+// Threads of earlier tests, such as a check of weights that an idle priority holds up, would be
+// counted too.
+void wait_for_threads_of_others() {
+  const auto threads = [] {
+    return std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator());
+  };
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (threads() > 1 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(threads(), 1) << "threads of other tests never end";
+}
+
 // A tiny model on the counting device.
 class Served {
  public:
@@ -75,6 +91,7 @@ class Served {
   static constexpr std::int64_t kStepTokens = 48;
 
   explicit Served(const Setting& setting) {
+    wait_for_threads_of_others();
     test::EditedCheckpoint checkpoint(fs::path(INGOT_FIXTURES) / "models" / setting.model);
     checkpoint.config()["max_position_embeddings"] = kLongest;
     OpenOptions o;
