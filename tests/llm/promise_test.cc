@@ -149,25 +149,6 @@ TEST_P(PromiseTest, TinyModelsKeepIt) {
   expect_all_kinds();
 }
 
-// What random cases found, as they were shrunk.
-TEST_P(PromiseTest, WhatOnceFailedIsKept) {
-  const PromiseCase cases[] = {
-      // Of answers that are compared, one that a text ends counted guesses behind its end.
-      {.conditions = {.guesser = Guesser::kModel},
-       .requests = {{.own = 5,
-                     .text = 10,
-                     .sampling = {.temperature = 0.7,
-                                  .repetition_penalty = 1.3,
-                                  .seed = 3764314842,
-                                  .max_tokens = 6,
-                                  .stop = {"e", "th"},
-                                  .best_of = 2}}}},
-  };
-  const test::LongModel model(fs::path(INGOT_FIXTURES) / "models" / "llama");
-  PromisePlayer player(tiny(model, "none"), counts_);
-  for (const PromiseCase& c : cases) EXPECT_EQ(player.play(c), "") << to_string(c);
-}
-
 TEST_P(PromiseTest, ARealModelKeepsIt) {
   const fs::path file = kFetched / "SmolLM2-135M-Instruct.Q4_1.gguf";
   if (!fs::exists(file)) GTEST_SKIP() << "no " << file << "; scripts/fetch_smollm2 brings it";

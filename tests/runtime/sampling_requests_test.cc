@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/runtime/bigram_model.h"
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
@@ -261,6 +262,44 @@ TEST_F(SamplingRequestsTest, ACallbackSeesEveryStepAndFailsNobodyElse) {
   EXPECT_EQ(ended.at(failing).finish, FinishReason::kError);
   EXPECT_EQ(error_of(ended.at(failing)).code(), ErrorCode::kRequest);
   EXPECT_EQ(ended.at(neighbour).text, "ABCDEFGH");
+}
+
+// A guess behind the end of an answer is drawn before its text is known to end: it counts for
+// nothing when answers are compared.
+TEST_F(SamplingRequestsTest, BestOfComparesWhatAnswersHold) {
+  BigramModel::Script script = alphabet();
+  script.max_batch = 4;
+  BigramModel plainly(script, &tokenizer_);
+  script.loop.draft_tokens = 3;
+  BigramModel guessing(script, &tokenizer_);
+  const std::int32_t z = id("Z"), a = id("A"), b = id("B"), n = id("N"), x = id("X");
+  std::int64_t held = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    // The model expects A and B behind Z, but not X and N, where the other half of the answers goes,
+    // nor X behind B, which is guessed since the prompt has it.
+    Request r =
+        request({.max_tokens = 8, .stop = {"B", "N"}, .include_stop_str = true, .best_of = 4});
+    r.prompt = {z, a, b, x, z};
+    r.sampling.temperature = 1;
+    r.sampling.seed = seed;
+    r.change_logits = [=](const LogitsView& view) {
+      const std::int32_t last = view.tokens.back();
+      std::ranges::fill(view.logits, -1e9F);
+      const auto allow = [&](std::int32_t token) {
+        view.logits[static_cast<std::size_t>(token)] = 0;
+      };
+      if (last == z) {
+        allow(a);
+        allow(x);
+      } else {
+        allow(last == a ? b : last == x ? n : x);
+      }
+    };
+    const OutputEvent plain = run(plainly, r);
+    EXPECT_EQ(run(guessing, r).text, plain.text) << "seed " << seed;
+    held += plain.text == "AB";
+  }
+  EXPECT_GE(held, 15);
 }
 
 }  // namespace
