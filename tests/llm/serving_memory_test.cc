@@ -73,15 +73,17 @@ std::uint64_t pieces_of(const OutputEvent& event) {
 
 // Threads of earlier tests, such as a check of weights that an idle priority holds up, would be
 // counted too.
-void wait_for_threads_of_others() {
-  const auto threads = [] {
-    return std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator());
-  };
-  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (threads() > 1 && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_EQ(threads(), 1) << "threads of other tests never end";
-}
+struct AloneInTheProcess {
+  AloneInTheProcess() {
+    const auto threads = [] {
+      return std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator());
+    };
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (threads() > 1 && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(threads(), 1) << "threads of other tests never end";
+  }
+};
 
 // A tiny model on the counting device.
 class Served {
@@ -91,7 +93,6 @@ class Served {
   static constexpr std::int64_t kStepTokens = 48;
 
   explicit Served(const Setting& setting) {
-    wait_for_threads_of_others();
     test::EditedCheckpoint checkpoint(fs::path(INGOT_FIXTURES) / "models" / setting.model);
     checkpoint.config()["max_position_embeddings"] = kLongest;
     OpenOptions o;
@@ -135,6 +136,7 @@ class Served {
   std::int64_t events() const { return events_; }
 
  private:
+  AloneInTheProcess alone_;  // before any thread of its own
   test::OwnCache cache_;
   std::unique_ptr<Model> model_;
   CountingDevice device_;
