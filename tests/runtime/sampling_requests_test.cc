@@ -275,8 +275,8 @@ TEST_F(SamplingRequestsTest, BestOfComparesWhatAnswersHold) {
   const std::int32_t z = id("Z"), a = id("A"), b = id("B"), n = id("N"), x = id("X");
   std::int64_t held = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    // The model expects A and B behind Z, but not X and N, where the other half of the answers goes,
-    // nor X behind B, which is guessed since the prompt has it.
+    // The model expects A and B behind Z, but not X and N, where the other half of the answers
+    // goes, nor X behind B, which is guessed since the prompt has it.
     Request r =
         request({.max_tokens = 8, .stop = {"B", "N"}, .include_stop_str = true, .best_of = 4});
     r.prompt = {z, a, b, x, z};
