@@ -34,6 +34,16 @@ void check_depth(std::string_view text, std::string_view what, int max_depth) {
   }
 }
 
+// Where all is one line its number says nothing, and `what` may name another.
+std::string reason_in(std::string_view text, const std::exception& e) {
+  constexpr std::string_view kStart = "parse error at ", kLine = "line 1, ";
+  std::string reason = json_reason(e);
+  if (text.find('\n') == text.npos && reason.starts_with(kStart) &&
+      reason.compare(kStart.size(), kLine.size(), kLine) == 0)
+    reason.erase(kStart.size(), kLine.size());
+  return reason;
+}
+
 template <typename J>
 J parse(std::string_view text, std::string_view what, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes)
@@ -43,7 +53,7 @@ J parse(std::string_view text, std::string_view what, const JsonLimits& limits) 
   try {
     return J::parse(text);
   } catch (const nlohmann::json::exception& e) {
-    fail(ErrorCode::kBadInput, "[json] {}: {}", what, json_reason(e));
+    fail(ErrorCode::kBadInput, "[json] {}: {}", what, reason_in(text, e));
   }
 }
 

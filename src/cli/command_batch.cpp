@@ -98,12 +98,10 @@ class BatchRun {
     const std::int64_t order = submitted_++;
     OrderedJson id = number_;
     try {
-      const OrderedJson line = parse_ordered_json(text, fmt::format("line {}", number_));
-      if (!line.is_object()) fail(ErrorCode::kRequest, "[batch] wanted a JSON object");
+      const OrderedJson line = parse_request(text, fmt::format("line {}", number_));
       for (const char* key : {"id", "custom_id"})
-        if (line.contains(key) && !line.at(key).is_null()) id = line.at(key);
-      const OrderedJson& body = line.contains("body") ? line.at("body") : line;
-      Request request = request_from_json(body, model_).value_or_throw();
+        if (line.is_object() && line.contains(key) && !line.at(key).is_null()) id = line.at(key);
+      Request request = request_from_batch_line(line, model_).value_or_throw();
       const bool tells_prompt = request.sampling.prompt_logprobs >= 0;
       const RequestId request_id = model_.loop().submit(std::move(request)).value_or_throw();
       open_[request_id] = order;

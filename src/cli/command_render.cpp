@@ -3,6 +3,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "llm/model_text.h"
+#include "llm/request_json.h"
 
 #include <nlohmann/json.hpp>
 
@@ -20,7 +21,7 @@ struct RenderOptions {
 };
 
 OrderedJson read_array(const std::string& path, const char* key) {
-  OrderedJson json = parse_ordered_json(read_file(path), path);
+  OrderedJson json = parse_request(read_file(path), path);
   if (json.is_object() && json.contains(key)) json = OrderedJson(json.at(key));
   if (!json.is_array())
     fail(ErrorCode::kBadInput, "[render.{}] {}: wanted an array, or an object with `{}`", key, path,
@@ -32,7 +33,7 @@ OrderedJson read_array(const std::string& path, const char* key) {
 OrderedJson read_variables(const std::string& text) {
   OrderedJson variables;
   try {
-    variables = parse_ordered_json(text, "--variables");
+    variables = parse_request(text, "--variables");
   } catch (const Error& e) {
     fail(ErrorCode::kUsage, "{}", e.message());
   }
@@ -55,7 +56,10 @@ int render(const RenderOptions& o) {
     input.variables = &variables;
   }
   ModelText model = ModelText::open(o.model);
-  const RenderedChat chat = model.chat_template().render(input).value_or_throw();
+  const ChatTemplate& chat_template = model.chat_template();
+  if (const std::string unused = chat_template.unused(input); !unused.empty())
+    fail(ErrorCode::kRequest, "[render.{}] the model's chat template does not mention it", unused);
+  const RenderedChat chat = chat_template.render(input).value_or_throw();
   if (o.json)
     print_json({{"text", chat.text}, {"token_ids", model.encode_chat(chat)}});
   else

@@ -150,7 +150,7 @@ std::vector<std::int32_t> Engine::encode(std::string_view text) const {
 }
 
 std::vector<std::int32_t> Engine::encode_chat(std::string_view messages) const {
-  const OrderedJson body = {{"messages", parse_ordered_json(messages, "messages")}};
+  const OrderedJson body = {{"messages", parse_request(messages, "messages")}};
   const std::lock_guard lock(impl_->template_mutex);
   return request_from_json(body, impl_->text()).value_or_throw().prompt;
 }

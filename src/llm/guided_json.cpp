@@ -72,8 +72,16 @@ GuidedDecoding guided_from_json(const OrderedJson& body) {
       take(response_format(value), key);
     } else if (key == "structured_outputs") {
       if (!value.is_object()) refuse("[request.structured_outputs] wanted an object");
-      for (const auto& [kind, one] : value.items())
-        if (!one.is_null()) take(description(kind, one, key + "." + kind), key + "." + kind);
+      bool says = false;
+      for (const auto& [kind, one] : value.items()) {
+        if (one.is_null()) continue;
+        take(description(kind, one, key + "." + kind), key + "." + kind);
+        says = true;
+      }
+      if (!says)
+        refuse(
+            "[request.structured_outputs] says nothing; wanted json, json_object, regex, choice or "
+            "grammar");
     } else {
       take(description(key.substr(std::string_view("guided_").size()), value, key), key);
     }

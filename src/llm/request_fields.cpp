@@ -1,7 +1,6 @@
 #include "llm/request_fields.h"
 
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace ingot {
@@ -13,13 +12,12 @@ double read_number(const OrderedJson& value, std::string_view key) {
   return x;
 }
 
-std::int32_t read_count(const OrderedJson& value, std::string_view key, std::int64_t low) {
-  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
+std::int32_t read_count(const OrderedJson& value, std::string_view key, CountBounds bounds) {
   if (!value.is_number_integer()) refuse("[request.{}] wanted a whole number", key);
-  const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= kMax
-                                               : value.get<std::int64_t>() >= 0;
-  if (!fits || value.get<std::int64_t>() < low)
-    refuse("[request.{}] {}: wanted {} to {}", key, value.dump(), low, kMax);
+  const bool small =  // enough to be compared
+      !value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t{1} << 62;
+  if (!small || !bounds.hold(value.get<std::int64_t>()))
+    refuse("[request.{}] {}: wanted {}", key, value.dump(), bounds.words());
   return value.get<std::int32_t>();
 }
 
@@ -32,7 +30,7 @@ std::vector<std::int32_t> read_ids(const OrderedJson& value, std::string_view ke
   if (!value.is_array()) refuse("[request.{}] wanted an array of token ids", key);
   std::vector<std::int32_t> out;
   out.reserve(value.size());
-  for (const OrderedJson& id : value) out.push_back(read_count(id, key));
+  for (const OrderedJson& id : value) out.push_back(read_count(id, key, kTokenIds));
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "runtime/check_sampling.h"
 
 #include <cstdint>
 #include <string>
@@ -20,8 +21,8 @@ template <typename... Args>
 }
 
 double read_number(const OrderedJson& value, std::string_view key);
-// A whole number, `low` to 2^31 - 1.
-std::int32_t read_count(const OrderedJson& value, std::string_view key, std::int64_t low = 0);
+// A whole number within bounds that are of 32 bits.
+std::int32_t read_count(const OrderedJson& value, std::string_view key, CountBounds bounds = {});
 bool read_flag(const OrderedJson& value, std::string_view key);
 std::vector<std::int32_t> read_ids(const OrderedJson& value, std::string_view key);
 // One text or an array of them.

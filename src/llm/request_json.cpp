@@ -1,12 +1,14 @@
 #include "llm/request_json.h"
 
 #include "base/error.h"
+#include "base/json_keys.h"
 #include "llm/guided_json.h"
 #include "llm/model.h"
 #include "llm/request_fields.h"
 #include "llm/sampling_json.h"
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 namespace ingot {
@@ -17,6 +19,13 @@ namespace {
 constexpr std::string_view kPassive[] = {"model",  "user",           "metadata",
                                          "store",  "service_tier",   "id",
                                          "stream", "stream_options", "custom_id"};
+constexpr std::string_view kChatUrl = "/v1/chat/completions", kCompletionUrl = "/v1/completions";
+constexpr std::string_view kEnvelope[] = {"id", "custom_id", "method", "url", "body"};
+
+template <typename Names>
+bool is_one_of(const Names& names, std::string_view key) {
+  return std::ranges::find(names, key) != std::ranges::end(names);
+}
 
 // What every message of the API has. A template that misses it would render it as nothing.
 void check_messages(const OrderedJson& messages) {
@@ -37,12 +46,14 @@ void check_messages(const OrderedJson& messages) {
   }
 }
 
+const OrderedJson* find_field(const OrderedJson& object, std::string_view key) {
+  const auto it = object.find(key);
+  return it == object.end() || it->is_null() ? nullptr : &*it;
+}
+
 std::vector<std::int32_t> chat_prompt(const OrderedJson& body, Model& model) {
   ChatInput input;
-  const auto field = [&](const char* key) {
-    const auto it = body.find(key);
-    return it == body.end() || it->is_null() ? nullptr : &*it;
-  };
+  const auto field = [&](const char* key) { return find_field(body, key); };
   input.messages = field("messages");
   input.tools = field("tools");
   input.documents = field("documents");
@@ -53,7 +64,11 @@ std::vector<std::int32_t> chat_prompt(const OrderedJson& body, Model& model) {
     refuse("[request.chat_template_kwargs] wanted an object");
   if (const OrderedJson* add = field("add_generation_prompt"))
     input.add_generation_prompt = read_flag(*add, "add_generation_prompt");
-  return model.encode_chat(model.chat_template().render(input).value_or_throw());
+  const ChatTemplate& chat_template = model.chat_template();
+  if (const std::string unused = chat_template.unused(input); !unused.empty())
+    refuse("[request.{}{}] the chat template of {} does not mention it; leave it out",
+           body.contains(unused) ? "" : "chat_template_kwargs.", unused, model.info().name);
+  return model.encode_chat(chat_template.render(input).value_or_throw());
 }
 
 std::vector<std::int32_t> completion_prompt(const OrderedJson& prompt, const Model& model) {
@@ -93,16 +108,15 @@ Request read_request(const OrderedJson& body, Model& model) {
     refuse("[request] wanted one of prompt, messages and prompt_token_ids");
   Request request;
   for (const auto& [key, value] : body.items()) {
-    const bool passive =
-        std::find(std::begin(kPassive), std::end(kPassive), key) != std::end(kPassive);
-    if (passive || value.is_null() || belongs_to_prompt(key, chat)) continue;
+    if (value.is_null() || is_one_of(kPassive, key) || belongs_to_prompt(key, chat)) continue;
+    if (belongs_to_prompt(key, true)) refuse("[request.{}] belongs to a chat, with messages", key);
     if (!is_sampling_field(key) && !is_guided_field(key) && !read_neutral(key, value))
       refuse("[request.{}] this Ingot does not know the field", key);
   }
   request.sampling = sampling_from_json(body, model.default_sampling());
   request.guided = guided_from_json(body);
-  if (const auto stream = body.find("stream");
-      stream != body.end() && *stream == true && request.sampling.beam_width > 1)
+  const OrderedJson* stream = find_field(body, "stream");
+  if (stream && read_flag(*stream, "stream") && request.sampling.beam_width > 1)
     refuse(
         "[request.stream] true: beams are known at the end of the search; wanted false with "
         "beam_width {}",
@@ -116,15 +130,54 @@ Request read_request(const OrderedJson& body, Model& model) {
   return request;
 }
 
-}  // namespace
+// What the envelope says of its body has to be true. Throws Error{kRequest}.
+void check_envelope(const OrderedJson& envelope) {
+  for (const auto& [key, value] : envelope.items())
+    if (!is_one_of(kEnvelope, key))
+      refuse("[batch.{}] this Ingot does not know the field beside body", key);
+  if (!envelope.at("body").is_object()) refuse("[batch.body] wanted a JSON object");
+  if (const OrderedJson* method = find_field(envelope, "method"); method && *method != "POST")
+    refuse("[batch.method] {}: wanted \"POST\"", dump_json(*method));
+  const OrderedJson* url = find_field(envelope, "url");
+  if (!url) return;
+  if (*url != kChatUrl && *url != kCompletionUrl)
+    refuse("[batch.url] {}: wanted {} or {}", dump_json(*url), kChatUrl, kCompletionUrl);
+  const bool chat = envelope.at("body").contains("messages");
+  if (chat != (*url == kChatUrl))
+    refuse("[batch.url] {}: the body is a {}; wanted {}", dump_json(*url),
+           chat ? "chat" : "completion", chat ? kChatUrl : kCompletionUrl);
+}
 
-Result<Request> request_from_json(const OrderedJson& body, Model& model) {
+Result<Request> request_or_error(const std::function<Request()>& read) {
   try {
-    return read_request(body, model);
+    return read();
   } catch (const Error& e) {
     if (e.code() == ErrorCode::kBug) throw;
     return e;
   }
+}
+
+}  // namespace
+
+OrderedJson parse_request(std::string_view text, std::string_view what) {
+  OrderedJson json = parse_ordered_json(text, what);
+  if (const std::optional<std::string> key = repeated_key(text, json))
+    fail(ErrorCode::kBadInput, "[json] {}: the key {} comes twice in one object", what,
+         dump_json(OrderedJson(*key)));
+  return json;
+}
+
+Result<Request> request_from_json(const OrderedJson& body, Model& model) {
+  return request_or_error([&] { return read_request(body, model); });
+}
+
+Result<Request> request_from_batch_line(const OrderedJson& line, Model& model) {
+  return request_or_error([&] {
+    if (!line.is_object()) refuse("[batch] wanted a JSON object");
+    if (!line.contains("body")) return read_request(line, model);
+    check_envelope(line);
+    return read_request(line.at("body"), model);
+  });
 }
 
 OrderedJson logprobs_json(const std::vector<TokenLogprob>& logprobs, const Model& model) {

@@ -35,20 +35,21 @@ constexpr NumberField kNumbers[] = {
 struct CountField {
   std::string_view name;
   std::int32_t SamplingParams::* to;
-  std::int64_t low = 0;
+  CountBounds bounds = {};
 };
 constexpr CountField kCounts[] = {
-    {"max_tokens", &SamplingParams::max_tokens, 1},
-    {"max_completion_tokens", &SamplingParams::max_tokens, 1},
+    {"max_tokens", &SamplingParams::max_tokens, kTokensOfAnswer},
+    {"max_completion_tokens", &SamplingParams::max_tokens, kTokensOfAnswer},
     {"min_tokens", &SamplingParams::min_tokens},
     {"top_k", &SamplingParams::top_k},
-    {"top_p_reset_id", &SamplingParams::top_p_reset_id},
-    {"top_p_reset_ids", &SamplingParams::top_p_reset_id},  // TensorRT-LLM's name; it is one id
-    {"no_repeat_ngram_size", &SamplingParams::no_repeat_ngram_size},
-    {"n", &SamplingParams::n, 1},
-    {"best_of", &SamplingParams::best_of, 1},
-    {"prompt_logprobs", &SamplingParams::prompt_logprobs},
-    {"beam_width", &SamplingParams::beam_width, 1}};
+    {"top_p_reset_id", &SamplingParams::top_p_reset_id, kTokenIds},
+    // TensorRT-LLM's name; it is one id.
+    {"top_p_reset_ids", &SamplingParams::top_p_reset_id, kTokenIds},
+    {"no_repeat_ngram_size", &SamplingParams::no_repeat_ngram_size, kNgramSizes},
+    {"n", &SamplingParams::n, kAnswers},
+    {"best_of", &SamplingParams::best_of, kAnswers},
+    {"prompt_logprobs", &SamplingParams::prompt_logprobs, kAlternatives},
+    {"beam_width", &SamplingParams::beam_width, kAnswers}};
 
 constexpr std::string_view kOthers[] = {"ignore_eos",     "include_stop_str_in_output",
                                         "stop",           "stop_token_ids",
@@ -98,19 +99,37 @@ EarlyStopping read_early_stopping(const OrderedJson& value) {
   return EarlyStopping::kNever;
 }
 
+// Some parameters have two names, which then have to say the same.
+void read_counts(const OrderedJson& body, SamplingParams& p) {
+  std::vector<const CountField*> given;
+  for (const CountField& field : kCounts) {
+    const OrderedJson* value = find(body, field.name);
+    if (!value) continue;
+    const std::int32_t count = read_count(*value, field.name, field.bounds);
+    for (const CountField* other : given)
+      if (other->to == field.to && p.*field.to != count)
+        refuse("[request.{}] {}: {} says {}; wanted one of them", field.name, count, other->name,
+               p.*field.to);
+    p.*field.to = count;
+    given.push_back(&field);
+  }
+}
+
 // A completion's `logprobs` is the number of alternatives; a chat's says whether, and top_logprobs
 // how many.
 void read_logprobs(const OrderedJson& body, SamplingParams& p) {
-  if (const OrderedJson* value = find(body, "logprobs")) {
-    if (value->is_number())
-      p.logprobs = read_count(*value, "logprobs");
-    else if (read_flag(*value, "logprobs"))
-      p.logprobs = 0;
-  }
+  const OrderedJson* said = find(body, "logprobs");
+  if (said && said->is_number())
+    p.logprobs = read_count(*said, "logprobs", kAlternatives);
+  else if (said && read_flag(*said, "logprobs"))
+    p.logprobs = 0;
   const OrderedJson* top = find(body, "top_logprobs");
   if (!top) return;
   if (p.logprobs < 0) refuse("[request.top_logprobs] needs logprobs: true");
-  p.logprobs = read_count(*top, "top_logprobs");
+  const std::int32_t count = read_count(*top, "top_logprobs", kAlternatives);
+  if (said && said->is_number() && p.logprobs != count)
+    refuse("[request.top_logprobs] {}: logprobs says {}; wanted one of them", count, p.logprobs);
+  p.logprobs = count;
 }
 
 // vLLM's use_beam_search makes the width of best_of or n.
@@ -150,9 +169,7 @@ SamplingParams sampling_from_json(const OrderedJson& body, SamplingParams p) {
   for (const NumberField& field : kNumbers)
     if (const OrderedJson* value = find(body, field.name))
       p.*field.to = read_number(*value, field.name);
-  for (const CountField& field : kCounts)
-    if (const OrderedJson* value = find(body, field.name))
-      p.*field.to = read_count(*value, field.name, field.low);
+  read_counts(body, p);
   if (const OrderedJson* value = find(body, "ignore_eos"))
     p.ignore_eos = read_flag(*value, "ignore_eos");
   if (const OrderedJson* value = find(body, "include_stop_str_in_output"))

@@ -9,8 +9,6 @@ namespace ingot {
 
 namespace {
 
-constexpr std::int32_t kMaxAnswers = 128;
-constexpr std::int32_t kMaxNgram = 256;
 constexpr std::size_t kMaxBadWords = 1024;
 constexpr std::size_t kMaxBadTokens = 256;  // of one
 constexpr std::size_t kMaxBadBytes = 256;   // of one
@@ -24,6 +22,10 @@ bool within(double x, double low, double high) {
 
 std::string out_of_range(std::string_view field, double value, std::string_view wanted) {
   return fmt::format("{} {}: wanted {}", field, value, wanted);
+}
+
+std::string beyond(std::string_view field, std::int64_t count, const CountBounds& bounds) {
+  return fmt::format("{} {}: wanted {}", field, count, bounds.words());
 }
 
 std::string check_id(std::string_view field, std::int64_t id, std::int64_t vocab) {
@@ -57,9 +59,8 @@ std::string check_penalties(const SamplingParams& p, std::int64_t vocab) {
     return out_of_range("presence_penalty", p.presence_penalty, "-100 to 100");
   if (!within(p.frequency_penalty, -100, 100))
     return out_of_range("frequency_penalty", p.frequency_penalty, "-100 to 100");
-  if (p.no_repeat_ngram_size < 0 || p.no_repeat_ngram_size > kMaxNgram)
-    return fmt::format("no_repeat_ngram_size {}: wanted 0 (off) to {}", p.no_repeat_ngram_size,
-                       kMaxNgram);
+  if (!kNgramSizes.hold(p.no_repeat_ngram_size))
+    return beyond("no_repeat_ngram_size", p.no_repeat_ngram_size, kNgramSizes);
   for (const auto& [id, bias] : p.logit_bias) {
     if (std::string wrong = check_id("logit_bias", id, vocab); !wrong.empty()) return wrong;
     if (!within(bias, -100, 100))
@@ -111,9 +112,9 @@ std::string check_end(const SamplingParams& p, std::int64_t vocab) {
 }
 
 std::string check_answers(const SamplingParams& p, std::int64_t vocab) {
-  if (p.n < 1 || p.n > kMaxAnswers) return fmt::format("n {}: wanted 1 to {}", p.n, kMaxAnswers);
-  if (p.best_of != 0 && (p.best_of < p.n || p.best_of > kMaxAnswers))
-    return fmt::format("best_of {}: wanted n, which is {}, to {}", p.best_of, p.n, kMaxAnswers);
+  if (!kAnswers.hold(p.n)) return beyond("n", p.n, kAnswers);
+  if (p.best_of != 0 && (p.best_of < p.n || !kAnswers.hold(p.best_of)))
+    return fmt::format("best_of {}: wanted n, which is {}, to {}", p.best_of, p.n, kAnswers.high);
   if (p.logprobs < -1 || p.logprobs > vocab)
     return fmt::format("logprobs {}: wanted 0 to {}", p.logprobs, vocab);
   if (p.prompt_logprobs < -1 || p.prompt_logprobs > vocab)
@@ -122,8 +123,7 @@ std::string check_answers(const SamplingParams& p, std::int64_t vocab) {
 }
 
 std::string check_beams(const SamplingParams& p) {
-  if (p.beam_width < 1 || p.beam_width > kMaxAnswers)
-    return fmt::format("beam_width {}: wanted 1 (no beams) to {}", p.beam_width, kMaxAnswers);
+  if (!kAnswers.hold(p.beam_width)) return beyond("beam_width", p.beam_width, kAnswers);
   if (!within(p.length_penalty, -10, 10))
     return out_of_range("length_penalty", p.length_penalty, "-10 to 10");
   if (!within(p.beam_search_diversity_rate, 0, 1e6))
@@ -154,6 +154,10 @@ std::string check_beams(const SamplingParams& p) {
 }
 
 }  // namespace
+
+std::string CountBounds::words() const {
+  return said.empty() ? fmt::format("{} to {}", low, high) : std::string(said);
+}
 
 std::string check_sampling(const SamplingParams& p, std::int64_t vocab) {
   std::string wrong = check_draw(p, vocab);

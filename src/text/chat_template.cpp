@@ -104,6 +104,18 @@ bool ChatTemplate::mentions(std::string_view variable) const {
   return program_->find_name(variable) >= 0;
 }
 
+std::string ChatTemplate::unused(const ChatInput& input) const {
+  const auto dropped = [&](const OrderedJson* json, const char* name) {
+    return json && !json->empty() && !mentions(name);
+  };
+  if (dropped(input.tools, "tools")) return "tools";
+  if (dropped(input.documents, "documents")) return "documents";
+  if (input.variables && input.variables->is_object())
+    for (const auto& [name, value] : input.variables->items())
+      if (!mentions(name)) return name;
+  return {};
+}
+
 const ChatTemplate::Accepts& ChatTemplate::accepts(std::string_view role) const {
   if (role == "system" || role == "developer") return accepts_[kSystem];
   if (role == "assistant") return accepts_[kAssistant];

@@ -74,6 +74,9 @@ class ChatTemplate {
 
   // Whether the template mentions a variable ("tools", "enable_thinking", "bos_token").
   bool mentions(std::string_view variable) const;
+  // Of what the input gives, the name of the first that the template does not mention and so would
+  // drop: "tools", "documents" or one of the variables; "" when it takes all.
+  std::string unused(const ChatInput& input) const;
 
  private:
   ChatTemplate() = default;

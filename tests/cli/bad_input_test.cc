@@ -340,8 +340,8 @@ TEST_F(BadInputTest, BatchErrorsNameTheField) {
       {R"({"messages":[{"content":"a"}]})", "messages[0].role] wanted a text"},
       {R"({"messages":["a"]})", "messages[0]] wanted a JSON object"},
       {R"({"messages":[]})", "messages] is empty"},
-      {R"({"prompt":[-1]})", "prompt] -1: wanted 0 to"},
-      {R"({"prompt":[2147483648]})", "prompt] 2147483648: wanted 0 to"},
+      {R"({"prompt":[-1]})", "prompt] -1: wanted a token id"},
+      {R"({"prompt":[2147483648]})", "prompt] 2147483648: wanted a token id"},
       {R"({"prompt":[1.5]})", "prompt] wanted a whole number"},
       {R"({"prompt":[[1],[2]]})", "prompt] 2 prompts; wanted one"},
       {R"({"prompt":[]})", "prompt] is empty"},
@@ -349,20 +349,41 @@ TEST_F(BadInputTest, BatchErrorsNameTheField) {
       {R"({"prompt":"a","seed":-5})", "seed] -5: wanted a whole number, 0 to"},
       {R"({"prompt":"a","seed":0.5})", "seed] 0.5: wanted a whole number, 0 to"},
       {R"({"prompt":"a","repetition_penalty":1e-300})", "repetition_penalty 1e-300: wanted"},
-      {R"({"prompt":"a","n":200})", "n 200: wanted 1 to 128"},
+      {R"({"prompt":"a","n":200})", "n] 200: wanted 1 to 128"},
       {R"({"prompt":"a","n":3,"best_of":2})", "best_of 2: wanted n, which is 3"},
       {R"({"prompt":"a","n":100})", "100 answers at once; the engine was built for"},
       {R"({"prompt":"a","beam_width":2,"top_k":5})", "top_k 5: wanted 0 with beams"},
       {R"({"prompt":"a","use_beam_search":true})", "use_beam_search] true: wanted beam_width"},
       {R"({"prompt":"a","prompt_logprobs":999999})", "prompt_logprobs 999999: wanted 0 to"},
       {R"({"prompt":"a","logit_bias":{"999999":1}})", "logit_bias: 999999 is outside"},
-      {R"({"prompt":"a","bad_token_ids":[[-1]]})", "bad_token_ids] -1: wanted 0"},
+      {R"({"prompt":"a","bad_token_ids":[[-1]]})", "bad_token_ids] -1: wanted a token id"},
       {R"({"prompt":"a","stop_token_ids":[999999]})", "stop_token_ids: 999999 is outside"},
       {R"({"prompt":"a","typical_p":0})", "typical_p 0: wanted (0, 1]"},
       {R"({"prompt":"a","nn":2})", "nn] this Ingot does not know the field"},
-      {"{\"prompt\"", "[json] line 28: parse error at line 1"}};
-  std::string lines = R"({"prompt":"a","max_tokens":1,"n":1,"best_of":null})"
-                      "\n";
+      {R"({"prompt":"a","stream":"yes"})", "stream] wanted true or false"},
+      {R"({"prompt":"a","stream":1})", "stream] wanted true or false"},
+      {R"({"prompt":"a","add_generation_prompt":false})",
+       "add_generation_prompt] belongs to a chat"},
+      {R"({"prompt":"a","tools":[{}]})", "tools] belongs to a chat"},
+      {R"({"prompt":"a","seed":1,"seed":2})", R"(the key "seed" comes twice)"},
+      {R"({"messages":[{"role":"user","content":"a","content":"b"}]})", R"(key "content" comes)"},
+      {R"({"messages":[{"role":"user","content":"a"}],"tools":[{}]})", "tools] the chat template"},
+      {R"({"messages":[{"role":"user","content":"a"}],"documents":[{}]})",
+       "documents] the chat template"},
+      {R"({"messages":[{"role":"user","content":"a"}],"chat_template_kwargs":{"think":true}})",
+       "chat_template_kwargs.think] the chat template"},
+      {R"({"url":"/v1/completions","body":{"messages":[{"role":"user","content":"a"}]}})",
+       R"(batch.url] "/v1/completions": the body is a chat; wanted /v1/chat/completions)"},
+      {R"({"url":"/v1/chat/completions","body":{"prompt":"a"}})", "the body is a completion"},
+      {R"({"url":"/v1/embeddings","body":{"prompt":"a"}})",
+       "batch.url] \"/v1/embeddings\": wanted"},
+      {R"({"method":"GET","body":{"prompt":"a"}})", "batch.method] \"GET\": wanted \"POST\""},
+      {R"({"priority":1,"body":{"prompt":"a"}})", "batch.priority] this Ingot does not know"},
+      {"{\"prompt\"", ": parse error at column 10"}};
+  std::string lines =
+      R"({"id":1,"custom_id":"b","method":"POST","url":"/v1/completions","body":)"
+      R"({"prompt":"a","max_tokens":1,"n":1,"best_of":null,"stream":true,"structured_outputs":null}})"
+      "\n";
   for (const auto& [line, message] : wrong) lines += line + "\n";
   lines += R"({"messages":[{"role":"assistant","content":null,"tool_calls":[]}],"max_tokens":1})";
   const std::string out = work_ / "out.jsonl";

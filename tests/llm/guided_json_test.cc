@@ -55,6 +55,8 @@ TEST(GuidedJsonTest, WhatIsWrongIsNamed) {
            {"guided_regex", R"({"guided_regex": 5})"},
            {"guided_choice", R"({"guided_choice": [1]})"},
            {"structured_outputs.yaml", R"({"structured_outputs": {"yaml": "x"}})"},
+           {"structured_outputs", R"({"structured_outputs": {}})"},
+           {"structured_outputs", R"({"structured_outputs": {"json": null}})"},
            {"guided_regex", R"({"guided_choice": ["a"], "guided_regex": "a"})"}})
     EXPECT_EQ(refusal(body).find("[request." + field + "]"), 0u) << body << ": " << refusal(body);
 }

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -146,12 +147,12 @@ TEST(SamplingJsonTest, WhatIsWrongIsToldByItsField) {
       {R"({"stop_token_ids": [-1]})", "stop_token_ids"},
       {R"({"stop": [7]})", "stop"},
       {R"({"include_stop_str_in_output": 1})", "include_stop_str_in_output"},
-      {R"({"n": 0})", "n]"},
-      {R"({"n": 129})", "n 129"},
       {R"({"n": 3, "best_of": 2})", "best_of 2"},
-      {R"({"prompt_logprobs": -2})", "prompt_logprobs"},
+      {R"({"max_tokens": 5, "max_completion_tokens": 6})",
+       "max_completion_tokens] 6: max_tokens says 5"},
+      {R"({"top_p_reset_id": 5, "top_p_reset_ids": 6})", "top_p_reset_ids] 6"},
+      {R"({"logprobs": 5, "top_logprobs": 6})", "top_logprobs] 6: logprobs says 5"},
       {R"({"seed": -1})", "seed"},
-      {R"({"beam_width": 0})", "beam_width"},
       {R"({"early_stopping": "sometimes"})", "early_stopping"},
       {R"({"early_stopping": true})", "early_stopping"},  // without beams
       {R"({"length_penalty": 2})", "length_penalty"},
@@ -160,6 +161,33 @@ TEST(SamplingJsonTest, WhatIsWrongIsToldByItsField) {
       {R"({"beam_width": 2, "temperature": 0.7})", "temperature"},
       {R"({"beam_width": 2, "top_k": 5})", "top_k"}};
   for (const auto& [body, message] : wrong) EXPECT_THAT(refusal(body), HasSubstr(message)) << body;
+}
+
+// Whoever finds a value out of bounds, the reader or the check, names the same ones.
+TEST(SamplingJsonTest, BoundsAreTheSameWhereverTheyAreTold) {
+  const std::vector<std::tuple<std::string, std::string, std::string>> wrong = {
+      {"n", "0", "1 to 128"},
+      {"n", "129", "1 to 128"},
+      {"n", "3000000000", "1 to 128"},
+      {"best_of", "129", "1 to 128"},
+      {"beam_width", "0", "1 to 128"},
+      {"beam_width", "129", "1 to 128"},
+      {"no_repeat_ngram_size", "-1", "0 (off) to 256"},
+      {"no_repeat_ngram_size", "18446744073709551615", "0 (off) to 256"},
+      {"logprobs", "-1", "0 to the size of the vocabulary"},
+      {"logprobs", "101", "0 to 100"},
+      {"prompt_logprobs", "3000000000", "0 to the size of the vocabulary"},
+      {"max_tokens", "0", "1 to 2147483647"}};
+  for (const auto& [field, value, bounds] : wrong) {
+    const std::string told = refusal("{\"" + field + "\": " + value + "}");
+    EXPECT_THAT(told, HasSubstr(field)) << told;
+    EXPECT_THAT(told, HasSubstr(value + ": wanted " + bounds)) << told;
+  }
+  const auto check = [](const SamplingParams& p) { return check_sampling(p, 100); };
+  EXPECT_THAT(check({.n = 129}), HasSubstr("1 to 128"));
+  EXPECT_THAT(check({.beam_width = 0}), HasSubstr("1 to 128"));
+  EXPECT_THAT(check({.no_repeat_ngram_size = -1}), HasSubstr("0 (off) to 256"));
+  EXPECT_EQ(read(R"({"max_tokens": 5, "max_completion_tokens": 5})").max_tokens, 5);
 }
 
 }  // namespace

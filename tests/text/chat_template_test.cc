@@ -156,6 +156,18 @@ TEST(ChatTemplate, MessagesAsTransformersHandsThemOver) {
   EXPECT_FALSE(chat.mentions("enable_thinking"));
 }
 
+TEST(ChatTemplate, WhatItWouldDropIsNamed) {
+  const OrderedJson none = OrderedJson::array(), some = OrderedJson::array({{{"name", "f"}}});
+  const OrderedJson variables = {{"style", "brief"}, {"enable_thinking", false}};
+  const auto chat = ChatTemplate::parse("{{ tools }}{{ style }}{{ messages }}");
+  const auto plain = ChatTemplate::parse("{{ messages }}");
+  EXPECT_EQ(chat.unused({.tools = &some, .documents = &none}), "");
+  EXPECT_EQ(chat.unused({.documents = &some}), "documents");
+  EXPECT_EQ(chat.unused({.tools = &some, .variables = &variables}), "enable_thinking");
+  EXPECT_EQ(plain.unused({.tools = &none}), "") << "nothing is dropped";
+  EXPECT_EQ(plain.unused({.tools = &some}), "tools");
+}
+
 // C4
 TEST(ChatTemplate, ClockIsLocalAndEnglish) {
   const auto chat = ChatTemplate::parse(
