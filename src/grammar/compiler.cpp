@@ -27,6 +27,18 @@ struct GrammarJob {
   std::vector<std::function<void()>> notify;
 };
 
+// Guarded by Shared::mutex but for `cancelled`; the matcher is its thread's.
+struct MaskJob {
+  MaskJob(GrammarMatcher copy, double most, std::function<void()> call)
+      : matcher(std::move(copy)), seconds(most), notify(std::move(call)) {}
+
+  GrammarMatcher matcher;
+  double seconds;
+  std::function<void()> notify;
+  std::atomic<bool> cancelled = false;
+  std::optional<PendingMasks::Outcome> outcome;
+};
+
 struct PendingGrammar::Shared {
   Shared(const Tokenizer& tokenizer, const GrammarVocabularyOptions& vocabulary_options,
          const GrammarCompilerOptions& compiler_options)
@@ -39,6 +51,8 @@ struct PendingGrammar::Shared {
   Outcome run(GrammarJob& job) const;
   void finish(GrammarJob& job, Outcome outcome);
   void work();
+  void compile(std::unique_lock<std::mutex>& lock);
+  void make_masks(std::unique_lock<std::mutex>& lock);
   void start_threads();
   void stop();
   void warm(const CompiledGrammarPtr& compiled);
@@ -50,11 +64,13 @@ struct PendingGrammar::Shared {
   std::mutex mutex;
   std::condition_variable work_came, job_done;
   std::deque<std::shared_ptr<GrammarJob>> waiting;
+  std::deque<std::shared_ptr<MaskJob>> masks_waiting;
+  bool masks_next = true;                                   // grammars and masks take turns
   std::map<std::string, std::shared_ptr<GrammarJob>> jobs;  // waiting or running, by key
   GrammarCache cache;
   std::int64_t hits = 0, misses = 0;
   int running = 0;
-  bool stopping = false;
+  std::atomic<bool> stopping = false;
   std::atomic<bool> hurry = false;  // work waits, or the end has come
   std::vector<std::thread> threads;
 };
@@ -102,36 +118,63 @@ void PendingGrammar::Shared::finish(GrammarJob& job, Outcome outcome) {
 }
 
 void PendingGrammar::Shared::warm(const CompiledGrammarPtr& compiled) {
-  const auto end = grammar::Deadline::Clock::now() +
-                   std::chrono::duration_cast<grammar::Deadline::Clock::duration>(
-                       std::chrono::duration<double>(options.warm_seconds));
-  compiled->machine()->warm([&] { return hurry.load() || grammar::Deadline::Clock::now() > end; });
+  compiled->machine()->warm(
+      {.seconds = options.warm_seconds, .stop = [this] { return hurry.load(); }});
 }
 
 void PendingGrammar::Shared::work() {
   std::unique_lock lock(mutex);
   for (;;) {
-    work_came.wait(lock, [&] { return stopping || !waiting.empty(); });
+    work_came.wait(lock, [&] { return stopping || !waiting.empty() || !masks_waiting.empty(); });
     if (stopping) return;
-    const auto job = waiting.front();
-    waiting.pop_front();
-    if (waiting.empty()) hurry = false;
-    job->started = true;
-    job->deadline = grammar::Deadline(options.limits.max_seconds, &job->cancelled);
     ++running;
-    lock.unlock();
-    Outcome outcome = run(*job);
-    const CompiledGrammarPtr compiled = outcome.ok() ? *outcome : nullptr;
-    finish(*job, std::move(outcome));
-    if (compiled != nullptr) {
-      warm(compiled);
-      lock.lock();
-      cache.measure(job->key);
-    } else {
-      lock.lock();
-    }
+    if (masks_waiting.empty() || (!masks_next && !waiting.empty()))
+      compile(lock);
+    else
+      make_masks(lock);
     --running;
   }
+}
+
+void PendingGrammar::Shared::compile(std::unique_lock<std::mutex>& lock) {
+  const auto job = waiting.front();
+  waiting.pop_front();
+  masks_next = true;
+  hurry = !waiting.empty() || !masks_waiting.empty();
+  job->started = true;
+  job->deadline = grammar::Deadline(options.limits.max_seconds, &job->cancelled);
+  lock.unlock();
+  Outcome outcome = run(*job);
+  const CompiledGrammarPtr compiled = outcome.ok() ? *outcome : nullptr;
+  finish(*job, std::move(outcome));
+  if (compiled != nullptr) warm(compiled);
+  lock.lock();
+  if (compiled != nullptr) cache.measure(job->key);
+}
+
+void PendingGrammar::Shared::make_masks(std::unique_lock<std::mutex>& lock) {
+  const auto job = masks_waiting.front();
+  masks_waiting.pop_front();
+  masks_next = false;
+  hurry = !waiting.empty() || !masks_waiting.empty();
+  lock.unlock();
+  std::vector<std::uint32_t> mask(job->matcher.mask_words());
+  grammar::MaskBudget budget{.seconds = job->seconds,
+                             .stop = [this, &job] { return stopping || job->cancelled; }};
+  PendingMasks::Outcome outcome;
+  try {
+    outcome.made = job->matcher.fill_mask(mask, budget).has_value();
+  } catch (const Error&) {  // the sequence will meet it too, and say so
+    outcome.made = true;
+  }
+  outcome.seconds = job->seconds - budget.seconds;
+  std::function<void()> notify;
+  lock.lock();
+  job->outcome = outcome;
+  notify = std::move(job->notify);
+  lock.unlock();
+  notify();
+  lock.lock();
 }
 
 void PendingGrammar::Shared::start_threads() {
@@ -148,6 +191,7 @@ void PendingGrammar::Shared::stop() {
     for (const auto& [key, job] : jobs) job->cancelled = true;
     left.assign(waiting.begin(), waiting.end());
     waiting.clear();
+    masks_waiting.clear();
   }
   work_came.notify_all();
   for (std::thread& thread : threads) thread.join();
@@ -177,6 +221,40 @@ void PendingGrammar::release() {
   job->cancelled = true;
   shared->jobs.erase(job->key);
   std::erase(shared->waiting, job);
+}
+
+PendingMasks& PendingMasks::operator=(PendingMasks&& other) noexcept {
+  if (this != &other) {
+    release();
+    shared_ = std::move(other.shared_);
+    job_ = std::move(other.job_);
+  }
+  return *this;
+}
+
+PendingMasks::~PendingMasks() {
+  release();
+}
+
+void PendingMasks::release() {
+  if (job_ == nullptr) return;
+  const auto shared = std::move(shared_);
+  const auto job = std::move(job_);
+  job->cancelled = true;
+  const std::lock_guard lock(shared->mutex);
+  std::erase(shared->masks_waiting, job);
+}
+
+bool PendingMasks::ready() const {
+  check(job_ != nullptr, "PendingMasks that make_masks() gave");
+  const std::lock_guard lock(shared_->mutex);
+  return job_->outcome.has_value();
+}
+
+PendingMasks::Outcome PendingMasks::result() const {
+  check(ready(), "masks that are made");
+  const std::lock_guard lock(shared_->mutex);
+  return *job_->outcome;
 }
 
 bool PendingGrammar::ready() const {
@@ -239,6 +317,19 @@ PendingGrammar GrammarCompiler::submit(const Grammar& grammar, std::function<voi
   if (notify) job.notify.push_back(std::move(notify));
   shared_->jobs.emplace(std::move(key), pending.job_);
   shared_->waiting.push_back(pending.job_);
+  shared_->hurry = true;
+  shared_->start_threads();
+  shared_->work_came.notify_one();
+  return pending;
+}
+
+PendingMasks GrammarCompiler::make_masks(GrammarMatcher matcher, double seconds,
+                                         std::function<void()> notify) {
+  PendingMasks pending;
+  pending.shared_ = shared_;
+  pending.job_ = std::make_shared<MaskJob>(std::move(matcher), seconds, std::move(notify));
+  const std::lock_guard lock(shared_->mutex);
+  shared_->masks_waiting.push_back(pending.job_);
   shared_->hurry = true;
   shared_->start_threads();
   shared_->work_came.notify_one();

@@ -3,6 +3,7 @@
 #include "base/result.h"
 #include "grammar/compiled_grammar.h"
 #include "grammar/grammar.h"
+#include "grammar/matcher.h"
 
 #include <cstddef>
 #include <functional>
@@ -32,6 +33,7 @@ using CompiledGrammarPtr = std::shared_ptr<const CompiledGrammar>;
 
 class GrammarCompiler;
 struct GrammarJob;
+struct MaskJob;
 
 // A grammar that is being made ready. Dropping it says that nobody here wants it any more: a
 // compilation that nobody wants is stopped.
@@ -50,10 +52,35 @@ class PendingGrammar {
 
  private:
   friend class GrammarCompiler;
+  friend class PendingMasks;
   struct Shared;
   void release();
   std::shared_ptr<Shared> shared_;
   std::shared_ptr<GrammarJob> job_;
+};
+
+// Masks that are being made for the next token of one sequence. Dropping it stops that.
+class PendingMasks {
+ public:
+  PendingMasks() = default;
+  PendingMasks(PendingMasks&& other) noexcept = default;
+  PendingMasks& operator=(PendingMasks&& other) noexcept;
+  ~PendingMasks();
+
+  // Never blocks.
+  bool ready() const;
+  struct Outcome {
+    bool made = false;   // false: the time did not suffice
+    double seconds = 0;  // of a processor
+  };
+  // What became of it, once it is ready.
+  Outcome result() const;
+
+ private:
+  friend class GrammarCompiler;
+  void release();
+  std::shared_ptr<PendingGrammar::Shared> shared_;
+  std::shared_ptr<MaskJob> job_;
 };
 
 // Makes descriptions ready in threads of its own and keeps what was used lately. Thread-safe. The
@@ -70,6 +97,9 @@ class GrammarCompiler {
   // Equal descriptions are compiled once, also while they are being compiled. `notify` is called
   // once, from any thread, when ready() has become true; not if it is so at once.
   PendingGrammar submit(const Grammar& grammar, std::function<void()> notify = {});
+  // The masks that `matcher`, a copy of the sequence's, needs now, which take long: at most so many
+  // seconds of a processor. `notify` as above.
+  PendingMasks make_masks(GrammarMatcher matcher, double seconds, std::function<void()> notify);
   // submit and wait.
   Result<CompiledGrammarPtr> compile(const Grammar& grammar);
 

@@ -8,10 +8,12 @@
 #include <compiled_grammar_impl.h>
 #include <grammar_impl.h>
 #include <time.h>
+#include <watch.h>
 #include <xgrammar/xgrammar.h>
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <unordered_set>
 
@@ -22,6 +24,79 @@ void LogFatalImpl(const std::string&, int, const std::string& message) {
   throw std::runtime_error(message);
 }
 void LogMessageImpl(const std::string&, int, int, const std::string&) {}
+
+}  // namespace xgrammar
+
+namespace ingot::grammar {
+
+namespace {
+
+// Thrown through xgrammar, past its handlers.
+struct OutOfTime {
+  bool making;
+};
+
+double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Ends what this thread does in xgrammar where it takes too long: the masks of a step are made
+// first, then the sequence's own is put together.
+class Watch {
+ public:
+  Watch(const MaskBudget& making, double matching)
+      : making_(making), matching_(matching), begin_(thread_seconds()) {
+    check(current == nullptr, "one call into xgrammar at a time");
+    current = this;
+  }
+  ~Watch() { current = nullptr; }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  bool is_over() const {
+    return thread_seconds() - begin_ > making_.seconds || (making_.stop && making_.stop());
+  }
+  // Until now, with and without the time in which masks were made.
+  double seconds() const { return thread_seconds() - begin_; }
+  double seconds_matching() const { return matched_ == 0 ? 0 : thread_seconds() - matched_; }
+
+  static void note_making() {
+    if (current != nullptr && ++current->noted_ % kBetween == 0 && current->is_over())
+      throw OutOfTime{.making = true};
+  }
+  static void note_matching() {
+    if (current == nullptr || ++current->noted_ % kBetween != 1) return;
+    if (current->matched_ == 0) current->matched_ = thread_seconds();
+    if (current->seconds_matching() > current->matching_) throw OutOfTime{.making = false};
+  }
+
+ private:
+  static thread_local Watch* current;
+  static constexpr unsigned kBetween = 32;  // a look at the clock costs as much as a few bytes
+
+  const MaskBudget& making_;
+  double matching_;
+  double begin_;
+  double matched_ = 0;  // when matching began; 0: it has not
+  unsigned noted_ = 0;
+};
+
+thread_local Watch* Watch::current = nullptr;
+
+}  // namespace
+
+}  // namespace ingot::grammar
+
+namespace xgrammar {
+
+void NoteMaskMaking() {
+  ingot::grammar::Watch::note_making();
+}
+void NoteMatching() {
+  ingot::grammar::Watch::note_matching();
+}
 
 }  // namespace xgrammar
 
@@ -52,23 +127,20 @@ namespace {
 
 // An ambiguous grammar makes each step dearer than the one before, without end, for everybody in
 // the batch. Processor time of this thread is counted, in seconds; masks made for the first time
-// are not.
+// are not: they have a budget.
 class WorkLimit {
  public:
+  static constexpr double kMaxCall = 1;
+
   void charge(double seconds) {
     ++calls_;
     seconds_ += seconds;
     exhausted_ |= seconds > kMaxCall || seconds_ > kFree + kMaxMean * calls_;
   }
+  void exhaust() { exhausted_ = true; }
   bool exhausted() const { return exhausted_; }
-  static double now() {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  }
 
  private:
-  static constexpr double kMaxCall = 1;
   static constexpr double kMaxMean = 0.01;
   static constexpr double kFree = 2;
   double seconds_ = 0;
@@ -129,8 +201,9 @@ std::size_t MaskMachine::bytes() const {
   return guarded([&] { return impl_->compiled.MemorySizeBytes(); });
 }
 
-void MaskMachine::warm(const std::function<bool()>& stop) const {
-  guarded([&] {
+void MaskMachine::warm(const MaskBudget& budget) const {
+  const Watch watch(budget, 0);
+  const auto make_all = [&] {
     auto* impl = impl_->compiled.ImplPtr();
     const auto& grammar = impl->grammar;
     for (int rule = 0; rule < grammar->NumRules(); ++rule) {
@@ -140,13 +213,17 @@ void MaskMachine::warm(const std::function<bool()>& stop) const {
       fsm->GetFsm().GetReachableStates(&reachable);
       for (const int element : reachable) {
         if (!fsm->GetFsm().IsScanableState(element)) continue;
-        if (stop()) return;
+        if (watch.is_over()) return;
         impl->GetAdaptiveTokenMask(xgrammar::ParserState(rule, grammar->GetRule(rule).body_expr_id,
                                                          element,
                                                          xgrammar::ParserState::kNoPrevInputPos));
       }
     }
-  });
+  };
+  try {
+    guarded(make_all);
+  } catch (const OutOfTime&) {
+  }
 }
 
 MaskState::MaskState(std::shared_ptr<const MaskMachine> machine) {
@@ -165,12 +242,13 @@ MaskState::MaskState(MaskState&&) noexcept = default;
 MaskState& MaskState::operator=(MaskState&&) noexcept = default;
 MaskState::~MaskState() = default;
 
-void MaskState::fill(std::span<std::uint32_t> words) {
+bool MaskState::fill(std::span<std::uint32_t> words, MaskBudget& budget) {
   const auto rows = static_cast<std::size_t>(impl_->machine->impl_->rows);
   check(words.size() == (rows + 31) / 32, "a mask has one bit for each row of the vocabulary");
-  if (impl_->matcher.IsTerminated() || is_exhausted()) {
-    std::ranges::fill(words, 0u);
-    return;
+  const auto fill_nothing = [&] { std::ranges::fill(words, 0u); };
+  if (is_exhausted() || impl_->matcher.IsTerminated()) {
+    fill_nothing();
+    return true;
   }
   auto size = static_cast<std::int64_t>(words.size());
   DLTensor tensor{};
@@ -179,21 +257,41 @@ void MaskState::fill(std::span<std::uint32_t> words) {
   tensor.ndim = 1;
   tensor.dtype = xgrammar::GetBitmaskDLType();
   tensor.shape = &size;
-  const std::size_t made = impl_->masks_made();
-  const double begin = WorkLimit::now();
-  guarded([&] { impl_->matcher.FillNextTokenBitmask(&tensor); });
-  if (impl_->masks_made() == made) impl_->work.charge(WorkLimit::now() - begin);
+  const std::size_t before = impl_->masks_made();
+  const Watch watch(budget, WorkLimit::kMaxCall);
+  std::optional<OutOfTime> ended;
+  try {
+    guarded([&] { impl_->matcher.FillNextTokenBitmask(&tensor); });
+  } catch (const OutOfTime& e) {
+    ended = e;
+  }
+  const double seconds = watch.seconds();
+  double matching = seconds;
+  if (ended.has_value() || impl_->masks_made() != before) {
+    matching = watch.seconds_matching();
+    budget.seconds -= seconds - matching;
+  }
+  if (ended.has_value() && ended->making) return false;
+  impl_->work.charge(matching);
+  if (ended.has_value()) {
+    impl_->work.exhaust();
+    fill_nothing();
+    return true;
+  }
   if (rows % 32 != 0) words.back() &= (1u << (rows % 32)) - 1;
+  return true;
 }
 
 bool MaskState::accept(std::int32_t token) {
-  const double begin = WorkLimit::now();
+  if (is_exhausted()) return true;  // it is not followed any more
+  const double begin = thread_seconds();
   const bool accepted = guarded([&] { return impl_->matcher.AcceptToken(token); });
-  impl_->work.charge(WorkLimit::now() - begin);
+  impl_->work.charge(thread_seconds() - begin);
   return accepted;
 }
 
 void MaskState::rollback(int tokens) {
+  if (is_exhausted()) return;  // nothing is asked of it any more
   guarded([&] { impl_->matcher.Rollback(tokens); });
 }
 
@@ -202,15 +300,15 @@ bool MaskState::is_exhausted() const {
 }
 
 bool MaskState::is_complete() const {
-  return impl_->matcher.IsCompleted();
+  return !is_exhausted() && impl_->matcher.IsCompleted();
 }
 
 bool MaskState::is_ended() const {
-  return impl_->matcher.IsTerminated();
+  return !is_exhausted() && impl_->matcher.IsTerminated();
 }
 
 std::string MaskState::forced_text() {
-  if (impl_->matcher.IsTerminated()) return {};
+  if (is_exhausted() || impl_->matcher.IsTerminated()) return {};
   return guarded([&] { return impl_->matcher.FindJumpForwardString(); });
 }
 
@@ -246,7 +344,7 @@ MaskMachine::~MaskMachine() = default;
 std::size_t MaskMachine::bytes() const {
   return 0;
 }
-void MaskMachine::warm(const std::function<bool()>&) const {}
+void MaskMachine::warm(const MaskBudget&) const {}
 MaskState::MaskState(std::shared_ptr<const MaskMachine>) {
   fail_without();
 }
@@ -256,7 +354,7 @@ MaskState::MaskState(const MaskState&) {
 MaskState::MaskState(MaskState&&) noexcept = default;
 MaskState& MaskState::operator=(MaskState&&) noexcept = default;
 MaskState::~MaskState() = default;
-void MaskState::fill(std::span<std::uint32_t>) {
+bool MaskState::fill(std::span<std::uint32_t>, MaskBudget&) {
   fail_without();
 }
 bool MaskState::accept(std::int32_t) {

@@ -21,6 +21,13 @@ struct TokenTable {
 
 class MaskMachine;
 
+// How long masks may be made: processor time of the calling thread, in seconds. Goes down as it is
+// used.
+struct MaskBudget {
+  double seconds = 0;
+  std::function<bool()> stop = {};  // asked now and then, while masks are made; may be empty
+};
+
 // Where one sequence stands. Not thread-safe.
 class MaskState {
  public:
@@ -32,7 +39,11 @@ class MaskState {
   ~MaskState();
 
   // Sets bit id % 32 of word id / 32 for every token that may come next; all others are cleared.
-  void fill(std::span<std::uint32_t> words);
+  // False where the budget does not suffice for the masks that nobody wanted before: what was made
+  // of them is kept, `words` are of no use, and the call may be repeated, also by a copy in another
+  // thread. Then it finds them made.
+  bool fill(std::span<std::uint32_t> words, MaskBudget& budget);
+  // True, and nothing is followed any more, when is_exhausted().
   bool accept(std::int32_t token);
   void rollback(int tokens);
   bool is_complete() const;
@@ -53,8 +64,8 @@ class MaskMachine {
   ~MaskMachine();
   // Bytes in use now; grows with the masks made.
   std::size_t bytes() const;
-  // Makes masks ahead until all are made or `stop` says so, asked between masks.
-  void warm(const std::function<bool()>& stop) const;
+  // Makes masks ahead until all are made or the budget is used.
+  void warm(const MaskBudget& budget) const;
 
  private:
   friend class MaskEngine;

@@ -3,6 +3,7 @@
 #include "base/check.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace ingot {
 
@@ -50,8 +51,14 @@ void GrammarMatcher::forbid_blanks(std::span<std::uint32_t> words) const {
 }
 
 bool GrammarMatcher::fill_mask(std::span<std::uint32_t> words) {
+  grammar::MaskBudget forever{.seconds = std::numeric_limits<double>::infinity()};
+  return fill_mask(words, forever).value();
+}
+
+std::optional<bool> GrammarMatcher::fill_mask(std::span<std::uint32_t> words,
+                                              grammar::MaskBudget& budget) {
   check(words.size() == mask_words(), "a mask has one bit for each row of the vocabulary");
-  state_.fill(words);
+  if (!state_.fill(words, budget)) return std::nullopt;
   if (grammar_->bounds_whitespace()) forbid_blanks(words);
   return std::ranges::any_of(words, [](std::uint32_t word) { return word != 0; });
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ class GrammarMatcher {
   // Returns whether any may: none may behind an end token, where the vocabulary has no token for
   // what must follow, and when is_exhausted().
   bool fill_mask(std::span<std::uint32_t> words);
+  // The same within a budget; nothing where it does not suffice, see MaskState::fill.
+  std::optional<bool> fill_mask(std::span<std::uint32_t> words, grammar::MaskBudget& budget);
   // Takes the token; false, and nothing changes, if it must not come here.
   bool accept(std::int32_t token);
   // As if the last `tokens` accepted ones had never come.

@@ -137,6 +137,10 @@ void EngineThread::receive(OutputEvent&& event) {
     known->second.receiver(std::move(event));
     return;
   }
+  {  // who is told of the end may look at once
+    const std::lock_guard lock(mutex_);
+    statistics_ = loop_.statistics();
+  }
   if (options_.on_last) options_.on_last(event);
   const Open open = std::move(known->second);
   loop_id_.erase(open.id);

@@ -354,10 +354,18 @@ void EngineLoop::finish_step(const ScheduledStep& step) {
   for (std::size_t i = 0; i < step.entries.size(); ++i) {
     SequenceGroup& group = *step.entries[i].group;
     if (group.phase == Phase::kGone) continue;
-    if (group.record->beams) {
-      if (group.record->beams->advanced) accept_beams(group);
-    } else if (!sampler_.drawn(i).empty()) {
-      accept(step.entries[i], sampler_.drawn(i));
+    try {
+      if (group.record->unmasked) {
+        hold_for_masks(group);
+      } else if (group.record->beams) {
+        if (group.record->beams->advanced) accept_beams(group);
+      } else if (!sampler_.drawn(i).empty()) {
+        accept(step.entries[i], sampler_.drawn(i));
+      }
+    } catch (const Error& e) {
+      // What a grammar has no memory for is the trouble of one request.
+      if (e.code() == ErrorCode::kBug || !scheduler_.find(group.record->id)) throw;
+      fail_request(*group.record, e);
     }
   }
   if (options_.draft_model) ask_draft_model(step);

@@ -36,6 +36,11 @@ class EngineLoop {
     // Guesses are checked: they change the time of an answer, never the answer.
     std::int32_t draft_tokens = 0;
     DraftModel* draft_model = nullptr;  // guesses in place of prompt lookup; outlives the loop
+    GrammarCompilerOptions grammars;
+    // Seconds of processor time for masks that nobody wanted before: in a step, before the requests
+    // that still lack theirs sit out, and for a request, before it ends.
+    double mask_seconds_of_step = 0.05;
+    double mask_seconds_of_request = 10;
   };
   // All outlive the loop. `tokenizer` may be null: events then carry ids only.
   EngineLoop(Executor& executor, const EngineInfo& info, const Tokenizer* tokenizer);
@@ -104,7 +109,10 @@ class EngineLoop {
   void start_grammars();
   void wait_for_grammars();
   std::string take_grammar(RequestRecord& record);
+  std::string take_masks(RequestRecord& record);
   void fill_masks(const ScheduledStep& step);
+  void hold_for_masks(SequenceGroup& group);
+  std::function<void()> waker() const;
   void ask_draft_model(const ScheduledStep& step);
   bool guesses() const { return options_.draft_tokens > 0 || options_.draft_model; }
   void part(SequenceGroup& group, std::span<DrawnToken> drawn);
@@ -144,7 +152,7 @@ class EngineLoop {
   std::vector<std::pair<RequestId, std::int32_t>> stopped_;  // answers that a text ended
   // Until the step that still has them is over.
   std::vector<std::unique_ptr<RequestRecord>> closed_;
-  std::vector<RequestId> unready_;             // requests whose grammar is being made ready
+  std::vector<RequestId> unready_;             // requests whose grammar, or masks, are being made
   std::unique_ptr<GrammarCompiler> grammars_;  // from the first request on that wants one
   struct Woken;
   std::shared_ptr<Woken> woken_;     // by a grammar that is ready

@@ -55,18 +55,16 @@ std::string EngineLoop::want_grammar(const Request& request, RequestRecord& reco
   if (!grammars_) {
     woken_ = std::make_shared<Woken>();
     grammars_ = std::make_unique<GrammarCompiler>(
-        *tokenizer_, GrammarVocabularyOptions{.rows = static_cast<int>(executor_.vocab()),
-                                              .end_ids = info_.end_ids});
+        *tokenizer_,
+        GrammarVocabularyOptions{.rows = static_cast<int>(executor_.vocab()),
+                                 .end_ids = info_.end_ids},
+        options_.grammars);
   }
   record.pending_grammar = grammars_->submit({.kind = kind_of(g.kind),
                                               .text = g.text,
                                               .choices = g.choices,
                                               .max_whitespace = g.max_whitespace},
-                                             [woken = woken_] {
-                                               const std::lock_guard lock(woken->mutex);
-                                               woken->ready = true;
-                                               woken->changed.notify_all();
-                                             });
+                                             waker());
   if (record.pending_grammar.ready()) return take_grammar(record);
   group.ready = false;
   unready_.push_back(record.id);
@@ -83,13 +81,23 @@ std::string EngineLoop::take_grammar(RequestRecord& record) {
   return {};
 }
 
+std::function<void()> EngineLoop::waker() const {
+  return [woken = woken_] {
+    const std::lock_guard lock(woken->mutex);
+    woken->ready = true;
+    woken->changed.notify_all();
+  };
+}
+
 void EngineLoop::start_grammars() {
   std::erase_if(unready_, [&](RequestId id) {
     const auto known = records_.find(id);
     if (known == records_.end()) return true;  // it has ended meanwhile
     RequestRecord& record = *known->second;
-    if (!record.pending_grammar.ready()) return false;
-    if (const std::string wrong = take_grammar(record); !wrong.empty()) {
+    const bool is_held = record.grammar != nullptr;
+    if (!(is_held ? record.pending_masks.ready() : record.pending_grammar.ready())) return false;
+    if (const std::string wrong = is_held ? take_masks(record) : take_grammar(record);
+        !wrong.empty()) {
       fail_request(record, {ErrorCode::kRequest, wrong});
     } else {
       scheduler_.set_ready(id);
@@ -104,31 +112,59 @@ void EngineLoop::wait_for_grammars() {
   woken_->changed.wait_for(lock, kShort, [&] { return std::exchange(woken_->ready, false); });
 }
 
-// The masks of every row that will be drawn from, one after another.
+// The masks of every row that will be drawn from, one after another. Nobody waits long for a mask
+// that nobody wanted before: the request that needs it sits out until it is made.
 void EngineLoop::fill_masks(const ScheduledStep& step) {
+  grammar::MaskBudget budget{.seconds = options_.mask_seconds_of_step};
   for (const ScheduledStep::Entry& entry : step.entries) {
     RequestRecord& record = *entry.group->record;
     const Sequence& s = *entry.sequence;
-    if (!record.grammar || entry.begin + entry.count < s.tokens.size()) continue;
+    if (!record.grammar || record.unmasked || entry.begin + entry.count < s.tokens.size()) continue;
     const std::size_t words = GrammarMatcher::mask_words(*record.grammar);
     const auto index = static_cast<std::size_t>(s.index);
+    const auto fill = [&](GrammarMatcher& matcher, std::vector<std::uint32_t>& masks,
+                          std::size_t at) {
+      if (!matcher.fill_mask(std::span(masks).subspan(at * words, words), budget).has_value())
+        record.unmasked = matcher;
+    };
     if (record.beams) {
       BeamRecord& beams = *record.beams;
       beams.masks.resize(words * entry.group->members.size());
-      beams.matchers[index].fill_mask(std::span(beams.masks).subspan(index * words, words));
+      fill(beams.matchers[index], beams.masks, index);
       continue;
     }
     AnswerRecord& answer = *record.answers[index];
     answer.masks.resize(words * (1 + entry.drafts));
-    answer.matcher->fill_mask(std::span(answer.masks).first(words));
+    fill(*answer.matcher, answer.masks, 0);
     int accepted = 0;
-    for (std::size_t d = 0; d < entry.drafts; ++d) {
+    for (std::size_t d = 0; d < entry.drafts && !record.unmasked; ++d) {
       if (!answer.matcher->accept(s.drafts[d])) break;  // it will not be drawn
       ++accepted;
-      answer.matcher->fill_mask(std::span(answer.masks).subspan((d + 1) * words, words));
+      fill(*answer.matcher, answer.masks, d + 1);
     }
     answer.matcher->rollback(accepted);
   }
+}
+
+void EngineLoop::hold_for_masks(SequenceGroup& group) {
+  RequestRecord& record = *group.record;
+  const GrammarMatcher unmasked = *std::exchange(record.unmasked, std::nullopt);
+  if (group.phase != Phase::kRunning) return;  // paused for another reason: it asks again
+  record.pending_masks = grammars_->make_masks(
+      unmasked, options_.mask_seconds_of_request - record.mask_seconds, waker());
+  scheduler_.hold(group);
+  unready_.push_back(record.id);
+}
+
+// "" or why the request ends.
+std::string EngineLoop::take_masks(RequestRecord& record) {
+  const PendingMasks::Outcome outcome = std::exchange(record.pending_masks, {}).result();
+  record.mask_seconds += outcome.seconds;
+  if (outcome.made) return {};
+  return fmt::format(
+      "[guided.work] what may come next was not found within {:g} s of processor time: the "
+      "grammar can match a text in too many ways; the answer ends here",
+      options_.mask_seconds_of_request);
 }
 
 }  // namespace ingot

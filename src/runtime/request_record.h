@@ -45,8 +45,13 @@ struct RequestRecord {
   LogitsCallback change_logits;
   std::vector<TokenLogprob> prompt_logprobs;
   std::vector<std::unique_ptr<AnswerRecord>> answers;
-  PendingGrammar pending_grammar;     // until it is ready
-  CompiledGrammarPtr grammar;         // null: anything may come
+  PendingGrammar pending_grammar;  // until it is ready
+  CompiledGrammarPtr grammar;      // null: anything may come
+  // Whose masks take too long for the step under way: nothing is drawn, the request is held until
+  // they are made.
+  std::optional<GrammarMatcher> unmasked;
+  PendingMasks pending_masks;
+  double mask_seconds = 0;            // of processors, that making them took so far
   std::unique_ptr<BeamRecord> beams;  // the answers come from a search, at its end
   std::int32_t open = 0;              // answers that have not ended
   bool compares = false;              // best_of: nothing is told before all have ended

@@ -288,13 +288,23 @@ void Scheduler::stop_running(SequenceGroup& group, KvCache::After how) {
 }
 
 void Scheduler::preempt(Queue::iterator at) {
+  ++at->second->preemptions;
+  ++preemptions_;
+  ++step_.preempted;
+  pause(at);
+}
+
+void Scheduler::pause(Queue::iterator at) {
   SequenceGroup& group = *at->second;
   stop_running(group, KvCache::After::kKeep);
   group.phase = Phase::kWaiting;
-  ++group.preemptions;
-  ++preemptions_;
-  ++step_.preempted;
   waiting_.insert(running_.extract(at));
+}
+
+void Scheduler::hold(SequenceGroup& group) {
+  check(group.phase == Phase::kRunning && group.ready, "who runs can be held");
+  group.ready = false;
+  pause(running_.find({group.order, group.id}));
 }
 
 ScheduledStep& Scheduler::next(double now) {

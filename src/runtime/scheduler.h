@@ -52,8 +52,9 @@ struct ScheduledStep {
 
 // Decides who runs next. Pure bookkeeping, no device. Every running answer decodes in every step;
 // what is left of the step's tokens goes to prompts, oldest first, in chunks. Requests start in
-// order, nobody is overtaken, and the oldest may pause all others: it always goes on, so everybody
-// comes to an end. Costs nothing that grows with the length of a sequence. One thread.
+// order, nobody that is ready is overtaken, and the oldest that is ready may pause all others: it
+// always goes on, so everybody comes to an end. Costs nothing that grows with the length of a
+// sequence. One thread.
 class Scheduler {
  public:
   explicit Scheduler(const SchedulerLimits& limits);
@@ -88,6 +89,9 @@ class Scheduler {
   // next step.
   void remove(RequestId id);
   void set_ready(RequestId id);
+  // A running request waits until set_ready(): others run meanwhile. Its pages are free, and found
+  // again if nobody needs them. Call after commit().
+  void hold(SequenceGroup& group);
 
   SequenceGroup* find(RequestId id);
   RequestState state(RequestId id) const;
@@ -105,6 +109,7 @@ class Scheduler {
   bool place(SequenceGroup& group, std::int64_t& prompt_budget);
   bool grow(SequenceGroup& group, Sequence& sequence, std::size_t tokens);
   void preempt(Queue::iterator at);
+  void pause(Queue::iterator at);
   void admit(std::int64_t budget);
   bool try_start(SequenceGroup& group, std::int64_t budget);
   bool attach(SequenceGroup& group, Sequence& sequence);

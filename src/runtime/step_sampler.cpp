@@ -92,6 +92,8 @@ void StepSampler::take_row(const ScheduledStep::Row& row, std::span<const float>
         logprobs_.of(logits, s.tokens[row.position + 1], record.sampling.prompt_logprobs);
     return;
   }
+  if (record.grammar) has_masks_.wait(false);
+  if (record.unmasked) return;
   if (record.beams) return take_beam(row, logits);
   if (!holds_) return;
   const bool parts = row.group->width > 1 && row.group->members.size() == 1;
@@ -133,7 +135,6 @@ DrawContext StepSampler::context_of(const ScheduledStep::Row& row, const Samplin
                       .tokens = s.tokens,
                       .prompt_tokens = record.prompt_tokens};
   if (record.grammar) {
-    has_masks_.wait(false);
     const auto& masks = record.beams ? record.beams->masks : answer_of(row).masks;
     const std::size_t words = GrammarMatcher::mask_words(*record.grammar);
     const std::size_t at =

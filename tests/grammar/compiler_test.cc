@@ -3,6 +3,9 @@
 
 #include "tests/grammar/matching.h"
 #include <atomic>
+#include <future>
+#include <random>
+#include <set>
 #include <thread>
 
 namespace ingot {
@@ -169,6 +172,60 @@ TEST(Compiler, TellsWhenItIsReady) {
   EXPECT_TRUE(known.ready());
   EXPECT_EQ(calls, 1);
 }
+
+// A class of characters and gaps, many times over: from each place hundreds of others are in reach.
+Grammar dear_masks() {
+  return regex("(\\w{0,20}(, )?){100}");
+}
+
+GrammarMatcher after(TinyCompiler& tiny, const Grammar& grammar, std::string_view text) {
+  GrammarMatcher matcher(tiny.ready(grammar));
+  for (const char& c : text) EXPECT_TRUE(matcher.accept(tiny.tokens.id({&c, 1})));
+  return matcher;
+}
+
+TEST(Compiler, MakesMasksForWhoHasNoTime) {
+  GrammarCompilerOptions options = patient();
+  options.warm_seconds = 0;
+  TinyCompiler tiny(crowded_tokens(), options);
+  GrammarMatcher matcher = after(tiny, {.kind = GrammarKind::kJsonObject}, "{\"a\": [");
+  std::vector<std::uint32_t> mask(matcher.mask_words());
+  grammar::MaskBudget none{.seconds = 0};
+  ASSERT_FALSE(matcher.fill_mask(mask, none).has_value());
+  std::promise<void> told;
+  const PendingMasks pending = tiny.compiler.make_masks(matcher, 300, [&] { told.set_value(); });
+  told.get_future().wait();
+  ASSERT_TRUE(pending.ready());
+  EXPECT_TRUE(pending.result().made);
+  EXPECT_GT(pending.result().seconds, 0);
+  EXPECT_TRUE(matcher.fill_mask(mask, none).value());
+}
+
+TEST(Compiler, MasksThatTakeTooLongOrNobodyWantsAreGivenUp) {
+  GrammarCompilerOptions options = patient();
+  options.warm_seconds = 0;
+  options.threads = 1;
+  std::set<std::string> words;
+  std::mt19937 random(3);
+  while (words.size() < 5000) {
+    std::string word;
+    for (auto size = 2 + random() % 10; size > 0; --size) word += "ab ,"[random() % 4];
+    words.insert(word);
+  }
+  TinyCompiler tiny({words.begin(), words.end()}, options);
+  const GrammarMatcher matcher = after(tiny, dear_masks(), "ab, a");
+  std::promise<void> told;
+  const PendingMasks late = tiny.compiler.make_masks(matcher, 0.001, [&] { told.set_value(); });
+  told.get_future().wait();
+  EXPECT_FALSE(late.result().made);
+  EXPECT_GE(late.result().seconds, 0.001);
+  {
+    const PendingMasks dropped = tiny.compiler.make_masks(matcher, 1e9, [] {});
+    const PendingMasks never_started = tiny.compiler.make_masks(matcher, 1e9, [] {});
+  }
+  EXPECT_EQ(tiny.refusal(regex("a")), "");  // the one thread is free again
+  const PendingMasks running = tiny.compiler.make_masks(matcher, 1e9, [] {});
+}  // and closing the compiler waits for nothing
 
 TEST(Compiler, ClosingItEndsWhatRuns) {
   auto tiny = std::make_unique<TinyCompiler>(std::vector<std::string>{},

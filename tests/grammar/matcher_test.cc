@@ -10,25 +10,6 @@
 namespace ingot {
 namespace {
 
-// Tokens that begin with, end in and hold each other, as real vocabularies have them.
-std::vector<std::string> crowded_tokens() {
-  std::set<std::string> tokens;
-  std::mt19937 random(5);
-  const std::string_view letters = "ab-\" ,:{}[]1\n";
-  while (tokens.size() < 400) {
-    std::string token;
-    const auto size = 2 + random() % 4;
-    while (token.size() < size) token += letters[random() % letters.size()];
-    tokens.insert(token);
-  }
-  tokens.insert({"é", "éa", "\xc3\xa9\xc3",
-                 "\xa9"
-                 "a",
-                 "true", "ru", "rue}", "        ", "\n\n\n\n\n\n", "\",\n                 ",
-                 "a\"   \"b"});
-  return {tokens.begin(), tokens.end()};
-}
-
 // What the masks are checked against: the language as a finite set of texts.
 class TextSet {
  public:
@@ -219,6 +200,36 @@ int longest_gap(std::string_view json) {
 }
 
 // As beams fork: the same masks as a matcher that took the same tokens from the start.
+// Masks that were given up half-way are made whole the next time, and whoever follows notices
+// nothing.
+TEST(Matcher, WhatTheTimeDidNotSufficeForLeavesNoTrace) {
+  GrammarCompilerOptions options = patient();
+  options.warm_seconds = 0;
+  TinyCompiler tiny(crowded_tokens(), options), other(crowded_tokens(), options);
+  const Grammar json{.kind = GrammarKind::kJsonObject};
+  GrammarMatcher matcher(tiny.ready(json)), whole(other.ready(json));
+  std::vector<std::uint32_t> mask(matcher.mask_words());
+  int given_up = 0;
+  for (const char c : std::string("{\"a\": [1, \"b-\"], \"ab\":true}")) {
+    for (double seconds = 0;; seconds += 1e-6) {
+      grammar::MaskBudget budget{.seconds = seconds};
+      if (matcher.fill_mask(mask, budget).has_value()) break;
+      ++given_up;
+      EXPECT_LT(budget.seconds, seconds);
+    }
+    EXPECT_EQ(mask, mask_of(whole));
+    const std::int32_t id = tiny.tokens.id({&c, 1});
+    ASSERT_TRUE(is_allowed(mask, id)) << c;
+    ASSERT_TRUE(matcher.accept(id) && whole.accept(id));
+  }
+  EXPECT_GT(given_up, 10);
+  bool asked = false;
+  grammar::MaskBudget stopped{.seconds = 1e9, .stop = [&] { return asked = true; }};
+  GrammarMatcher fresh(other.ready(regex("[a-z]+[0-9]*")));
+  EXPECT_FALSE(fresh.fill_mask(mask, stopped).has_value());
+  EXPECT_TRUE(asked);
+}
+
 TEST(Matcher, ACopyGoesItsOwnWay) {
   TinyCompiler tiny(crowded_tokens());
   const auto grammar = tiny.ready(regex("(ab|cd|ef){2,4}!"));

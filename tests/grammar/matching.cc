@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+#include <set>
+
 namespace ingot {
 
 namespace {
@@ -26,6 +29,24 @@ Tokenizer make_tokenizer(const std::vector<std::string>& more) {
 }
 
 }  // namespace
+
+std::vector<std::string> crowded_tokens() {
+  std::set<std::string> tokens;
+  std::mt19937 random(5);
+  const std::string_view letters = "ab-\" ,:{}[]1\n";
+  while (tokens.size() < 400) {
+    std::string token;
+    const auto size = 2 + random() % 4;
+    while (token.size() < size) token += letters[random() % letters.size()];
+    tokens.insert(token);
+  }
+  tokens.insert({"é", "éa", "\xc3\xa9\xc3",
+                 "\xa9"
+                 "a",
+                 "true", "ru", "rue}", "        ", "\n\n\n\n\n\n", "\",\n                 ",
+                 "a\"   \"b"});
+  return {tokens.begin(), tokens.end()};
+}
 
 TinyTokens::TinyTokens(const std::vector<std::string>& more)
     : end_id(static_cast<std::int32_t>(256 + more.size())),

@@ -21,6 +21,9 @@ struct TinyTokens {
   Tokenizer tokenizer;
 };
 
+// Tokens that begin with, end in and hold each other, as real vocabularies have them.
+std::vector<std::string> crowded_tokens();
+
 // Time enough for a sanitizer on a busy machine.
 inline GrammarCompilerOptions patient() {
   GrammarCompilerOptions options;

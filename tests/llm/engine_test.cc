@@ -123,6 +123,18 @@ TEST_F(EngineOverMock, RefusalsAreTypedAndCostNothing) {
   EXPECT_TRUE(engine->drain(10));
 }
 
+TEST_F(EngineOverMock, AnAnswerThatIsToldIsCounted) {
+  const Engine* asked = nullptr;
+  std::vector<std::int64_t> finished;
+  EngineThread::Options options;
+  options.on_last = [&](const OutputEvent&) { finished.push_back(asked->statistics().finished); };
+  const auto engine = start(std::move(options));
+  asked = engine.get();
+  for (int i = 0; i < 3; ++i) engine->submit(request(7, 2)).value_or_throw().await();
+  ASSERT_TRUE(engine->drain(60));
+  EXPECT_EQ(finished, (std::vector<std::int64_t>{1, 2, 3}));
+}
+
 TEST_F(EngineOverMock, AnUnreadHandleCancelsItsRequestAndFreesItsPages) {
   Gate gate;
   before_step = [&] { gate.pass(); };

@@ -9,10 +9,12 @@
 #include "tests/builder/edited_checkpoint.h"
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 
 namespace ingot {
 namespace {
@@ -38,9 +40,10 @@ class GuidedTest : public testing::Test {
     r.guided = std::move(guided);
     return r;
   }
-  std::map<RequestId, std::vector<OutputEvent>> finish_all(EngineLoop& loop) {
+  std::map<RequestId, std::vector<OutputEvent>> finish_all(
+      EngineLoop& loop, const std::function<void()>& after_step = [] {}) {
     std::map<RequestId, std::vector<OutputEvent>> all;
-    while (loop.has_work())
+    for (; loop.has_work(); after_step())
       for (OutputEvent& e : loop.step()) {
         auto& answers = all[e.id];
         answers.resize(std::max(answers.size(), static_cast<std::size_t>(e.index) + 1));
@@ -220,6 +223,82 @@ TEST_F(GuidedTest, AnExhaustedGrammarEndsItsOwnRequestOnly) {
     EXPECT_EQ(all.at(also).at(0).tokens, guided_tokens);
     EXPECT_EQ(loop.scheduler().cache().available(), loop.scheduler().cache().capacity());
   }
+}
+
+// Whoever lacks a mask sits out until it is made: the answers are the same, alone and of many,
+// drawn, guessed and searched for.
+TEST_F(GuidedTest, SittingOutForMasksChangesNoAnswer) {
+  std::vector<Request> requests;
+  for (const std::uint64_t seed : {1, 2}) {
+    requests.push_back(request({}, seed));
+    requests.push_back(request({.kind = GuidedKind::kRegex, .text = "(ab|cd|ef){4,12}!"}, seed));
+    requests.push_back(request({.kind = GuidedKind::kJsonObject}, seed));
+    requests.back().sampling.n = 2;
+    requests.push_back(request({.kind = GuidedKind::kRegex, .text = "[0-9]{3}(-[a-c]+)?"}, seed));
+    requests.back().sampling.prompt_logprobs = 1;
+  }
+  requests.push_back(request({.kind = GuidedKind::kRegex, .text = "(gh|ij|kl){4,12}!"}, 0));
+  requests.back().sampling = {.temperature = 0, .max_tokens = 40, .n = 2, .beam_width = 2};
+  std::vector<std::vector<OutputEvent>> wanted;
+  for (const Request& r : requests) {
+    const RequestId id = model_->loop().submit(r).value_or_throw();
+    wanted.push_back(finish_all(model_->loop()).at(id));
+  }
+  for (const std::int32_t drafts : {0, 4}) {
+    if (drafts > 0) requests.pop_back();  // beams are not guessed
+    model_->loop().forget_pages();
+    EngineLoop::Options hasty{.draft_tokens = drafts, .mask_seconds_of_step = 0};
+    hasty.grammars.warm_seconds = 0;
+    EngineLoop loop(model_->executor(), model_->info(), &model_->tokenizer(), hasty);
+    std::vector<RequestId> ids;
+    for (const Request& r : requests) ids.push_back(loop.submit(r).value_or_throw());
+    std::set<RequestId> ran;
+    int sat_out = 0;  // steps, of requests that had run
+    const auto found = finish_all(loop, [&] {
+      for (const RequestId id : ids) {
+        const RequestState state = loop.scheduler().state(id);
+        if (state.phase == Phase::kRunning) ran.insert(id);
+        sat_out += state.reason == WaitReason::kNotReady && ran.contains(id);
+      }
+      loop.scheduler().check_integrity();
+    });
+    EXPECT_GT(sat_out, 10);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      ASSERT_EQ(found.at(ids[i]).size(), wanted[i].size());
+      for (std::size_t a = 0; a < wanted[i].size(); ++a) {
+        EXPECT_EQ(found.at(ids[i])[a].tokens, wanted[i][a].tokens) << "request " << i;
+        EXPECT_EQ(found.at(ids[i])[a].text, wanted[i][a].text);
+        EXPECT_EQ(found.at(ids[i])[a].finish, wanted[i][a].finish);
+      }
+    }
+  }
+}
+
+// Masks that take forever are the trouble of their own request, which can be cancelled meanwhile.
+TEST_F(GuidedTest, MasksThatTakeForeverEndTheirOwnRequestOnly) {
+  const GuidedDecoding dear{.kind = GuidedKind::kRegex, .text = "(\\w{0,20}(, )?){100}"};
+  const RequestId alone = model_->loop().submit(request({}, 1)).value_or_throw();
+  const auto tokens = finish_all(model_->loop()).at(alone).at(0).tokens;
+  EngineLoop::Options options{.mask_seconds_of_step = 0.001, .mask_seconds_of_request = 0.02};
+  options.grammars.warm_seconds = 0;
+  EngineLoop loop(model_->executor(), model_->info(), &model_->tokenizer(), options);
+  const RequestId id = loop.submit(request(dear, 1)).value_or_throw();
+  const RequestId beside = loop.submit(request({}, 1)).value_or_throw();
+  const auto all = finish_all(loop);
+  const OutputEvent& e = all.at(id).at(0);
+  EXPECT_EQ(e.finish, FinishReason::kError);
+  EXPECT_EQ(e.error_code, ErrorCode::kRequest);
+  EXPECT_EQ(e.error.substr(0, 13), "[guided.work]") << e.error;
+  EXPECT_EQ(all.at(beside).at(0).tokens, tokens);
+  EXPECT_EQ(loop.scheduler().cache().available(), loop.scheduler().cache().capacity());
+
+  options.mask_seconds_of_request = 1e9;
+  EngineLoop patient(model_->executor(), model_->info(), &model_->tokenizer(), options);
+  const RequestId cancelled = patient.submit(request(dear, 1)).value_or_throw();
+  while (patient.scheduler().state(cancelled).phase != Phase::kRunning) patient.step();
+  while (patient.scheduler().state(cancelled).reason != WaitReason::kNotReady) patient.step();
+  patient.cancel(cancelled);
+  EXPECT_EQ(finish_all(patient).at(cancelled).at(0).finish, FinishReason::kCancelled);
 }
 
 // A model that wants nothing but white space completes its object.
