@@ -29,10 +29,13 @@ struct EngineOptions {
   std::int64_t attention_window = 0;  // tokens that layers see at most; 0: as the model has it
   std::int64_t sink_tokens = 0;       // first tokens that layers with a window see in spite of it
   std::int64_t max_batch = 8;         // sequences of a step
-  std::int64_t max_seq = 0;           // tokens of prompt and answer; 0: the model's, at most 8,192
+  // Tokens of prompt and answer; one sequence of so many has to fit. 0: the model's, at most 8,192,
+  // or, with a warning in the log, as many as the memory holds.
+  std::int64_t max_seq = 0;
   SchedulerPolicy policy = SchedulerPolicy::kMaxUtilization;
   // Who guesses tokens ahead: "" nobody, "ngram" what was there before, or a smaller model of the
-  // same vocabulary. Answers stay the same.
+  // same vocabulary. Answers stay the same. Nobody guesses while more than 8 requests run, and with
+  // a draft beams are refused.
   std::string draft;
   std::string statistics_file;  // gets a line of JSON for every step and request; "": none
   // When requests wait and no step has ended for so long, on_stall is told why, once until steps go

@@ -4,7 +4,6 @@
 #include "cli/interrupt.h"
 #include "cli/line_editor.h"
 #include "cli/output.h"
-#include "plan/kv_reach.h"
 
 #include <fmt/core.h>
 
@@ -27,7 +26,7 @@ class Conversation {
  public:
   Conversation(Model& model, const SamplingParams& params, const std::string& system)
       : model_(model), params_(params), head_(first_messages(system)) {
-    context_ = longest_sequence(model.plan(), model.executor().kv_pages(), model.info().max_seq);
+    context_ = model.context();
     // A long answer must not push out what it answers to.
     wanted_room_ = context_ / 4;
     if (params.max_tokens > 0)

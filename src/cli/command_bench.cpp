@@ -235,16 +235,19 @@ std::string to_text(const OrderedJson& j) {
 }
 
 // The first token of an answer comes with its prompt, so a decode of N steps needs N + 1 places.
-void check_context(const BenchOptions& o, std::int64_t max_seq) {
+void check_context(const BenchOptions& o, std::int64_t holds) {
   const std::int64_t context = o.context.value_or(o.prefill);
-  if (o.prefill > max_seq - 1)
-    fail(ErrorCode::kUsage, "[usage] --prefill {}: wanted at most {}, the context less one",
-         o.prefill, max_seq - 1);
-  if (o.decode > 0 && (context > max_seq - 2 || o.decode > max_seq - 1 - context))
+  if (o.prefill > holds - 1)
+    fail(ErrorCode::kUsage,
+         "[usage] --prefill {}: wanted at most {}, the context less one; --max-seq and --memory "
+         "raise "
+         "it",
+         o.prefill, holds - 1);
+  if (o.decode > 0 && (context > holds - 2 || o.decode > holds - 1 - context))
     fail(ErrorCode::kUsage,
          "[usage] --decode {} after {} tokens: the context holds {}; lower one of them, or raise "
-         "--max-seq",
-         o.decode, context, max_seq);
+         "--max-seq or --memory",
+         o.decode, context, holds);
 }
 
 int bench(BenchOptions& o) {
@@ -259,7 +262,7 @@ int bench(BenchOptions& o) {
   if (o.batch > model->info().max_batch)
     fail(ErrorCode::kUsage, "[usage] --batch {}: {} was built for {}", o.batch, o.model.model,
          model->info().max_batch);
-  check_context(o, model->info().max_seq);
+  check_context(o, model->context());
   Bench run(*model, o);
   run.run();
   const OrderedJson json = run.json();

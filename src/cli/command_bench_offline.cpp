@@ -146,28 +146,33 @@ std::string to_text(const OrderedJson& j) {
       number("output_tokens_per_s"), number("total_tokens_per_s"), number("preemptions"));
 }
 
-void check_lengths(const OfflineOptions& o, std::int64_t max_seq) {
+void check_lengths(const OfflineOptions& o, std::int64_t holds) {
   const auto most = [&](std::int64_t mean) { return mean + mean * o.spread / 100; };
-  const std::int64_t input = std::max(most(o.input), o.shared + 1);
+  const std::int64_t input = most(o.input);
   const std::int64_t output = o.max_tokens ? *o.max_tokens : most(o.output);
   if (o.max_tokens && *o.max_tokens < most(o.output))
     fail(ErrorCode::kUsage, "[usage] --max-tokens {}: answers may have {}", *o.max_tokens,
          most(o.output));
-  if (input + output > max_seq)
+  if (input + output > holds)
     fail(ErrorCode::kUsage,
          "[usage] {} tokens of prompt and {} of answer: the context holds {}; lower one of them, "
-         "or raise --max-seq",
-         input, output, max_seq);
+         "or raise --max-seq or --memory",
+         input, output, holds);
 }
 
 int bench_offline(OfflineOptions& o) {
+  if (o.shared >= o.input)
+    fail(
+        ErrorCode::kUsage,
+        "[usage] --shared {}: wanted less than --input {}, so that a prompt has a token of its own",
+        o.shared, o.input);
   const OpenOptions asked = o.model.open_options();
   if (o.loop.stats) refuse_over_input(*o.loop.stats, model_files(o.model.model));
   const auto model = open_model(o.model, asked.build.max_batch, [&](OpenOptions& open) {
     o.loop.apply(open);
     make_weights_up(o.random_weights, o.model, open);
   });
-  check_lengths(o, model->info().max_seq);
+  check_lengths(o, model->context());
   const OrderedJson json = to_json(*model, o, run(*model, o));
   model->background_check().throw_if_damaged();
   if (o.json)
@@ -193,7 +198,7 @@ void declare_bench_offline(Command& command) {
   command.option("--output", o->output, {1, kMaxCount}, "tokens of an answer");
   command.option("--spread", o->spread, {0, 100}, "percent that lengths are more or less");
   command.option("--shared", o->shared, {0, kMaxCount},
-                 "tokens that all prompts begin with, found in the KV cache");
+                 "tokens that all prompts begin with, found in the KV cache; fewer than --input");
   command.option("--max-tokens", o->max_tokens, {1, kMaxCount},
                  "what a request asks for at most, while its answer ends where --output and\n"
                  "--spread say; the scheduler cannot know (default: the answer's length)");

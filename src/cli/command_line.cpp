@@ -58,6 +58,14 @@ T whole_number(const std::string& option, const std::string& text, T low, T high
   return value;
 }
 
+double real_number(const std::string& option, const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    fail(ErrorCode::kUsage, "[usage] {} {}: wanted a number, such as 0.5", option, text);
+  return value;
+}
+
 template <typename T, typename To>
 void number_option(CLI::App& app, const std::string& names, To& to, T low, T high,
                    const std::string& help) {
@@ -74,6 +82,17 @@ void number_option(CLI::App& app, const std::string& names, To& to, T low, T hig
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
+}
+
+// What stands before the name of a command below `app` would be dropped: the command has its own.
+void refuse_before_subcommand(const CLI::App& app) {
+  if (app.get_subcommands().empty()) return;
+  const std::string& below = app.get_subcommands().front()->get_name();
+  for (const CLI::Option* option : app.get_options())
+    if (option->count() > 0)
+      fail(ErrorCode::kUsage,
+           "[usage] {} stands before `{}`, which comes first: `ingot {} {} MODEL ...`",
+           option->get_name(), below, app.get_name(), below);
 }
 
 }  // namespace
@@ -125,7 +144,10 @@ void Command::option(const std::string& names, std::optional<std::uint64_t>& to,
 }
 
 void Command::option(const std::string& names, std::optional<double>& to, const std::string& help) {
-  optional_option(app_, names, to, help);
+  const std::string name = names.substr(names.rfind(',') + 1);
+  app_.add_option_function<std::string>(
+          names, [&to, name](const std::string& text) { to = real_number(name, text); }, help)
+      ->type_name("NUMBER");
 }
 
 void Command::option(const std::string& names, std::vector<std::string>& to,
@@ -142,6 +164,7 @@ void Command::choice(const std::string& names, std::string& to, std::vector<std:
 
 void Command::action(Action action) {
   app_.callback([&app = app_, &chosen = chosen_, wanted = wanted_, action = std::move(action)] {
+    refuse_before_subcommand(app);
     if (!app.get_subcommands().empty()) return;
     for (const CLI::Option* option : wanted)
       if (option->count() == 0) throw CLI::RequiredError(option->get_name());
@@ -172,6 +195,7 @@ int run_command_line(int argc, char** argv) {
     return code;
   } catch (const CLI::ParseError& e) {
     const auto named = app.get_subcommands();
+    if (!named.empty()) refuse_before_subcommand(*named.front());
     std::string what = one_line(e.what());
     const std::vector<std::string> rest = app.remaining(true);
     // The parser names them from the last to the first, and not at all where a command is missing.

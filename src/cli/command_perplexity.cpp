@@ -70,9 +70,9 @@ int perplexity(PerplexityOptions& o) {
     o.model.mode = o.compute == "f32" ? ComputeMode::kF32 : ComputeMode::kNative;
   const std::string text = read_file(o.file);
   const auto model = open_model(o.model);
-  const std::int64_t window = o.window.value_or(std::min(kDefaultWindow, model->info().max_seq));
-  if (window < 2 || window > model->info().max_seq)
-    fail(ErrorCode::kUsage, "[usage] --window {}: wanted 2 to {}", window, model->info().max_seq);
+  const std::int64_t window = o.window.value_or(std::min(kDefaultWindow, model->context()));
+  if (window < 2 || window > model->context())
+    fail(ErrorCode::kUsage, "[usage] --window {}: wanted 2 to {}", window, model->context());
   const std::int64_t stride = o.stride.value_or(std::max<std::int64_t>(1, window / 2));
   if (stride < 1 || stride >= window)
     fail(ErrorCode::kUsage, "[usage] --stride {}: wanted 1 to {}", stride, window - 1);

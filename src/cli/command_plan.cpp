@@ -20,6 +20,10 @@ int plan(const PlanOptions& o) {
   if (o.target && o.model.device != "auto")
     fail(ErrorCode::kUsage, "[usage] give either --target or --device");
   const OpenOptions options = o.model.open_options();
+  if (!options.draft.empty() && options.draft != "ngram")
+    fail(ErrorCode::kUsage,
+         "[usage] --draft {}: the table is of one model; plan the draft model by itself",
+         options.draft);
   const DeviceThreads threads{.run = options.threads};
   auto device = o.target ? open_target(*o.target, threads) : open_device(options.device, threads);
   const ModelContents contents = read_contents(o.model.model, *device, options);
@@ -46,13 +50,15 @@ void declare_plan(Command& command) {
   auto o = std::make_shared<PlanOptions>();
   command.describe(
       "The memory table, and the largest batch and length that fit; --memory asks for a device of\n"
-      "any size. Reads no weights.",
+      "any size. A --max-seq that does not fit does not start; without the option a model starts\n"
+      "with a shorter context and a warning. Reads no weights.",
       "ingot plan smollm2.gguf --memory 2G --max-batch 16");
   o->model.declare(command);
   command.option("--target", o->target, "cpu or an architecture such as sm_90a, here or not");
   command.flag(
       "--json", o->json,
-      "one object: memory, kv_cache, kv_bytes_per_token, memory_limit, largest_seq, largest_batch");
+      "one object: memory, kv_cache, kv_bytes_per_token, memory_limit, starts, largest_seq (the\n"
+      "context it starts with), largest_batch");
   command.action([o] { return plan(*o); });
 }
 

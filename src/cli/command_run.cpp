@@ -85,7 +85,10 @@ void declare_run(Command& command) {
       "The engine of a checkpoint is built at first use and kept in the cache.",
       "ingot run smollm2.gguf --chat -p 'Name three fruits.' --max-tokens 64");
   o->model.declare(command);
-  command.option("-p,--prompt", o->prompt, "the prompt");
+  command.option(
+      "-p,--prompt", o->prompt,
+      "the prompt; an empty one is what the tokenizer puts before any text (BOS), and an\n"
+      "error where that is nothing");
   command.flag("--chat", o->chat, "put the prompt into the model's chat template");
   command.option("--system", o->system, "system message of a chat");
   o->sampling.declare(command);

@@ -2,7 +2,9 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "plan/kv_reach.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace ingot::cli {
@@ -20,9 +22,11 @@ MemoryReport report_memory(const std::string& model, const ModelContents& conten
                       .cap = options.memory,
                       .fit = {},
                       .least = least_memory(plan, device, contents.info.max_seq),
-                      .nearest = {}};
-  const std::int64_t pages = (report.max_seq + plan.page_tokens - 1) / plan.page_tokens;
-  report.rows = memory_table(plan, device, pages * report.max_batch);
+                      .nearest = {},
+                      .asked = options.build.max_seq == contents.info.max_seq,
+                      .shortest = least_memory(plan, device, 1),
+                      .shortest_context = std::min(plan.page_tokens, contents.info.max_seq)};
+  report.rows = memory_table(plan, device, sequence_pages(plan, report.max_seq) * report.max_batch);
   report.kv_token = memory_needs(plan, device).page / static_cast<std::uint64_t>(plan.page_tokens);
   if (report.cap == 0 && here.present) report.cap = usable_memory(here);
   if (report.cap > 0) report.fit = find_fit(model, contents, device, options, report.cap);
@@ -48,6 +52,22 @@ void refuse_what_cannot_start(const MemoryReport& r) {
        human_bytes(r.cap), r.nearest);
 }
 
+namespace {
+
+std::string short_of_memory(const MemoryReport& r) {
+  if (r.asked) return fmt::format("it does not start; it would with {}\n", r.nearest);
+  if (!r.starts())
+    return fmt::format(
+        "it does not start; it would with {} for a context of {} tokens; with all {}: {}\n",
+        memory_option(r.shortest), r.shortest_context, r.max_seq, r.nearest);
+  return fmt::format(
+      "a context of {} tokens and not {}: running it warns, `build` refuses it; neither does with "
+      "{}\n",
+      r.fit.longest, r.max_seq, r.nearest);
+}
+
+}  // namespace
+
 std::string to_text(const MemoryReport& r) {
   std::string text = fmt::format("{} on {}: {} sequences a step, up to {} tokens each\n", r.model,
                                  r.target, r.max_batch, r.max_seq);
@@ -57,8 +77,7 @@ std::string to_text(const MemoryReport& r) {
   text += fmt::format("  KV cache: {}, {} a token\n", r.kv_cache, human_bytes(r.kv_token));
   if (r.cap == 0) return text + "  the target is not here: give --memory to see what fits\n";
   text += fmt::format("  in {}: ", human_bytes(r.cap));
-  if (!r.nearest.empty())
-    return text + fmt::format("it does not start; it would with {}\n", r.nearest);
+  if (!r.nearest.empty()) return text + short_of_memory(r);
   text += fmt::format("one sequence of {} tokens", r.fit.longest);
   if (r.fit.sequences > 0)
     text += fmt::format("; {} sequences of {} at once", r.fit.sequences, r.max_seq);
@@ -76,10 +95,12 @@ OrderedJson to_json(const MemoryReport& r) {
                       {"kv_cache", r.kv_cache},
                       {"kv_bytes_per_token", r.kv_token},
                       {"memory_limit", nullptr},
+                      {"starts", nullptr},
                       {"largest_seq", nullptr},
                       {"largest_batch", nullptr}};
   if (r.cap == 0) return json;
   json["memory_limit"] = r.cap;
+  json["starts"] = r.starts();
   json["largest_seq"] = r.fit.longest;
   json["largest_batch"] = r.fit.sequences;
   return json;

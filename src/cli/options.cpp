@@ -72,7 +72,10 @@ void ModelOptions::declare(Command& c) {
   c.option("--device", device, "auto, cpu, cuda or cuda:N (default: auto)");
   c.option("--threads", threads, {1, kMaxThreads},
            "CPU threads (default: all this process may use)");
-  c.option("--memory", memory, "hard cap on everything, as 4G or 512M (default: what is free)");
+  c.option(
+      "--memory", memory,
+      "hard cap on everything, as 4G or 512M (default: what is free); where it holds no sequence\n"
+      "of --max-seq a model does not start, and without that option it warns of a shorter context");
   c.option("--quant", quant,
            "weight format for float weights: none, int8, int4, fp8, q8_0, q4_0 ...");
   c.option("--kv-cache", kv_cache,
@@ -80,11 +83,11 @@ void ModelOptions::declare(Command& c) {
   c.option("--attention-window", attention_window, {1, kMaxCount},
            "tokens that every layer sees at most; what no layer sees any more takes no memory\n"
            "(default: the model's own windows)");
-  c.option("--sink-tokens", sink_tokens, {1, kMaxCount},
-           "first tokens that layers with a window see in spite of it (default: none)");
+  c.option("--sink-tokens", sink_tokens, {0, kMaxCount},
+           "first tokens that layers with a window see in spite of it (default: 0, none)");
   c.option("--max-batch", max_batch, {1, kMaxBatch}, "sequences of a step (default: 8)");
   c.option("--max-seq", max_seq, {1, kMaxCount},
-           "longest sequence, prompt and answer (default: the model's)");
+           "longest sequence, prompt and answer (default: the model's, at most 8192)");
   c.choice(
       "--deterministic", deterministic, {"on", "strict", "off"},
       "same bits alone and in any batch; strict: also in a chat's next turn; off: speed first\n"
@@ -171,10 +174,12 @@ void SamplingOptions::declare(Command& c) {
            "subtracted once from tokens of the answer (default: 0)");
   c.option("--frequency-penalty", frequency_penalty,
            "subtracted for each time of a token (default: 0)");
-  c.option("--no-repeat-ngram-size", no_repeat_ngram_size, {0, kMax},
+  c.option("--no-repeat-ngram-size", no_repeat_ngram_size, {kNgramSizes.low, kNgramSizes.high},
            "no N tokens come twice in the same order, prompt included (default: 0, off)");
   c.option("--logit-bias", logit_bias, "ID:VALUE, added to a token's logit; may be repeated");
-  c.option("--bad-words", bad_words, "text that may not come; may be repeated");
+  c.option("--bad-words", bad_words,
+           "a word or text whose tokens the answer may not have in this order, with or without a\n"
+           "blank before them; give the option once for each");
   c.option("--seed", seed, "same seed, same answer (default: random)");
   c.option("--stop", stop, "text that ends the answer; may be repeated");
   c.flag("--include-stop-str", include_stop_str, "the text that ended the answer is part of it");

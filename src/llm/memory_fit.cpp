@@ -55,6 +55,11 @@ std::uint64_t least_memory(const Plan& plan, const Device& device, std::int64_t 
   return total_bytes(plan, device, sequence_pages(plan, tokens));
 }
 
+std::string memory_option(std::uint64_t bytes) {
+  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+  return fmt::format("--memory {}M", (bytes + kMiB - 1) / kMiB);
+}
+
 FitReport find_fit(const std::string& model, const ModelContents& contents, const Device& device,
                    const OpenOptions& options, std::uint64_t cap) {
   const Plan& plan = contents.plan;
@@ -73,7 +78,6 @@ FitReport find_fit(const std::string& model, const ModelContents& contents, cons
 std::string nearest_that_starts(const std::string& model, const ModelContents& contents,
                                 const Device& device, const OpenOptions& options,
                                 const StartNeeds& needs) {
-  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
   const std::uint64_t cap = needs.cap > needs.others ? needs.cap - needs.others : 0;
   const std::int64_t max_batch = contents.info.max_batch, max_seq = contents.info.max_seq;
   std::vector<std::string> ways;
@@ -94,8 +98,7 @@ std::string nearest_that_starts(const std::string& model, const ModelContents& c
     if (batch > 0) ways.push_back(fmt::format("--max-batch {}", batch));
     if (ways.empty() && needs.tokens > 1) shorter(1, "--max-batch 1 with ");
   }
-  const std::uint64_t least = least_memory(contents.plan, device, needs.tokens) + needs.others;
-  ways.push_back(fmt::format("--memory {}M", (least + kMiB - 1) / kMiB));
+  ways.push_back(memory_option(least_memory(contents.plan, device, needs.tokens) + needs.others));
   std::string text = ways.front();
   for (std::size_t i = 1; i < ways.size(); ++i)
     text += (i + 1 < ways.size() ? ", " : " or ") + ways[i];

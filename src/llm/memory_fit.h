@@ -23,6 +23,9 @@ FitReport find_fit(const std::string& model, const ModelContents& contents, cons
 // What a plan takes with the KV pages of one sequence of so many tokens: less does not start.
 std::uint64_t least_memory(const Plan& plan, const Device& device, std::int64_t tokens);
 
+// The option that gives so much, in whole MiB: "--memory 61M".
+std::string memory_option(std::uint64_t bytes);
+
 struct StartNeeds {
   std::uint64_t cap = 0;     // bytes
   std::uint64_t others = 0;  // of them, taken by what is not in the plan: host pages, a draft model

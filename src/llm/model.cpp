@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/units.h"
 #include "llm/devices.h"
 #include "llm/memory_fit.h"
@@ -9,7 +10,6 @@
 #include "llm/resolve.h"
 #include "ops/ops.h"
 #include "plan/kv_reach.h"
-#include "runtime/check_sampling.h"
 
 #include <algorithm>
 #include <chrono>
@@ -88,7 +88,9 @@ PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& devic
   // Where the device's memory is the host's, one cap is over both.
   if (here.target == "cpu") size.others += needs.page * static_cast<std::uint64_t>(size.host_pages);
   size.fixed += size.others;
-  const std::int64_t per_sequence = (info.max_seq + plan.page_tokens - 1) / plan.page_tokens;
+  const std::int64_t per_sequence = options.keeps_all_pages
+                                        ? (info.max_seq + plan.page_tokens - 1) / plan.page_tokens
+                                        : sequence_pages(plan, info.max_seq);
   const std::int64_t wanted = per_sequence * std::max<std::int64_t>(1, options.sequences);
   const std::uint64_t left = size.cap > size.fixed ? size.cap - size.fixed : 0;
   size.pages = std::min<std::int64_t>(
@@ -98,22 +100,51 @@ PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& devic
 
 namespace {
 
+// `tokens`: one sequence of so many has to fit.
 [[noreturn]] void refuse_to_start(const std::string& model, const ModelContents& contents,
                                   const Device& device, const OpenOptions& options,
-                                  const PoolSize& size) {
-  const MemoryNeeds needs = memory_needs(contents.plan, device);
+                                  const PoolSize& size, std::int64_t tokens) {
+  const Plan& plan = contents.plan;
+  const MemoryNeeds needs = memory_needs(plan, device);
   const std::string others =
       size.others == 0 ? ""
                        : fmt::format(", host pages and draft model {}", human_bytes(size.others));
-  fail(
-      ErrorCode::kDoesNotFit,
-      "[memory] {} needs {} (weights {}, activations {}, workspace {}, process {}{}) and {} for "
-      "{} tokens of KV cache; the cap is {}. It would start with {}; --quant makes weights smaller",
-      contents.info.name, human_bytes(size.fixed), human_bytes(needs.weights),
-      human_bytes(needs.activations), human_bytes(needs.workspace), human_bytes(kProcessBytes),
-      others, human_bytes(needs.page), contents.plan.page_tokens, human_bytes(size.cap),
-      nearest_that_starts(model, contents, device, options,
-                          {.cap = size.cap, .others = size.others, .tokens = 1}));
+  const std::int64_t max_seq = contents.info.max_seq;
+  const bool whole = tokens == max_seq;
+  const auto pages = static_cast<std::uint64_t>(sequence_pages(plan, tokens));
+  const std::string longer =
+      whole ? ""
+            : fmt::format(", and with a context of {} tokens and not {} with {}", max_seq,
+                          plan.page_tokens,
+                          memory_option(least_memory(plan, device, max_seq) + size.others));
+  fail(ErrorCode::kDoesNotFit,
+       "[memory] {} needs {} (weights {}, activations {}, workspace {}, process {}{}) and {} for "
+       "the KV cache of {} tokens{}; the cap is {}. It would start with {}{}; --quant makes "
+       "weights smaller",
+       contents.info.name, human_bytes(size.fixed), human_bytes(needs.weights),
+       human_bytes(needs.activations), human_bytes(needs.workspace), human_bytes(kProcessBytes),
+       others, human_bytes(needs.page * pages), whole ? max_seq : plan.page_tokens,
+       whole ? ", as long as --max-seq says" : "", human_bytes(size.cap),
+       nearest_that_starts(model, contents, device, options,
+                           {.cap = size.cap, .others = size.others, .tokens = tokens}),
+       longer);
+}
+
+// What a user would otherwise meet as answers that end too soon.
+void tell_short_context(const std::string& model, const ModelContents& contents,
+                        const Device& device, const OpenOptions& options, const PoolSize& size) {
+  const std::int64_t max_seq = contents.info.max_seq;
+  const std::int64_t context = longest_sequence(contents.plan, size.pages, max_seq);
+  std::string ways =
+      memory_option(least_memory(contents.plan, device, max_seq) + size.others) + " holds all";
+  if (options.keeps_all_pages)
+    ways = "it guesses only so far; raise --memory";
+  else if (!is_engine(model))
+    ways += fmt::format("{}, and --max-seq {} asks for what there is",
+                        contents.info.max_batch > 1 ? ", a smaller --max-batch leaves more" : "",
+                        context);
+  log_warning("[memory] {}: the context is {} tokens and not {}, as {} leave no more KV cache; {}",
+              contents.info.name, context, max_seq, human_bytes(size.cap), ways);
 }
 
 }  // namespace
@@ -175,6 +206,7 @@ void Model::open_draft(const OpenOptions& options) {
   OpenOptions own = options;
   own.draft.clear();
   own.host_memory = 0;
+  own.keeps_all_pages = true;
   own.build.quant = BuildOptions().quant;
   own.build.max_seq = BuildOptions().max_seq;
   own.build.attention_window = BuildOptions().attention_window;
@@ -198,9 +230,13 @@ void Model::open_executor(const std::string& name, const OpenOptions& options) {
   PreparedKernels kernels = prepare_kernels(plan_, *device_, read_code(*file_));
   plan_.workspace_bytes = kernels.workspace_bytes;  // of this device; the builder's was of its own
   const PoolSize pool = size_pool(plan_, info_, *device_, options, taken);
-  if (pool.pages < 1)
-    refuse_to_start(name, {.info = info_, .plan = plan_, .graph = {}, .passes = {}}, *device_,
-                    options, pool);
+  if (const std::int64_t holds = longest_sequence(plan_, pool.pages, info_.max_seq);
+      holds < info_.max_seq) {
+    const ModelContents contents{.info = info_, .plan = plan_, .graph = {}, .passes = {}};
+    const std::int64_t wanted = options.build.max_seq == info_.max_seq ? info_.max_seq : 1;
+    if (holds < wanted) refuse_to_start(name, contents, *device_, options, pool, wanted);
+    tell_short_context(name, contents, *device_, options, pool);
+  }
   const auto weights = file_->blob("weights");
   Executor::Options run{.kv_pages = pool.pages, .host_pages = pool.host_pages, .progress = {}};
   if (options.progress && !weights.empty())
@@ -211,6 +247,10 @@ void Model::open_executor(const std::string& name, const OpenOptions& options) {
   executor_ = std::make_unique<Executor>(plan_, *device_, weights, std::move(kernels), run);
   loop_ =
       std::make_unique<EngineLoop>(*executor_, info_, tokenizer_ ? &*tokenizer_ : nullptr, loop);
+}
+
+std::int64_t Model::context() const {
+  return longest_sequence(plan_, executor_->kv_pages(), info_.max_seq);
 }
 
 const Tokenizer& Model::tokenizer() const {
@@ -308,7 +348,9 @@ void Model::score(std::span<const std::int32_t> tokens, std::int64_t steps,
       fail(ErrorCode::kRequest, "[score] token {} is outside the vocabulary of {}", id,
            executor_->vocab());
   if (count > info_.max_seq)
-    fail(ErrorCode::kRequest, "[score] {} tokens; the context holds {}", count, info_.max_seq);
+    fail(ErrorCode::kRequest,
+         "[score] {} tokens; the context holds {}; give fewer, or raise --max-seq", count,
+         info_.max_seq);
   if (steps < 0 || steps >= count)
     fail(ErrorCode::kRequest, "[score.steps] {}; wanted 0 to {}", steps, count - 1);
   Scheduler scheduler({.max_tokens = plan_.max[Symbol::kTokens],
@@ -318,8 +360,10 @@ void Model::score(std::span<const std::int32_t> tokens, std::int64_t steps,
                        .kv_pages = executor_->kv_pages(),
                        .reach = kv_reach(plan_)});
   if (!scheduler.fits(tokens.size(), tokens.size(), 1))
-    fail(ErrorCode::kRequest, "[score] {} tokens; the KV cache holds {}", count,
-         executor_->kv_pages() * plan_.page_tokens);
+    fail(ErrorCode::kRequest,
+         "[score] {} tokens; the KV cache holds {}; give fewer, or raise "
+         "--memory",
+         count, context());
   auto group = std::make_unique<SequenceGroup>();
   group->prompt_tokens = group->limit = tokens.size();  // nothing is drawn
   group->rope_row = info_.rope_long_from > 0 && count > info_.rope_long_from;

@@ -9,6 +9,7 @@
 #include "plan/engine_file.h"
 #include "plan/engine_info.h"
 #include "plan/plan.h"
+#include "runtime/check_sampling.h"
 #include "runtime/engine_loop.h"
 #include "runtime/executor.h"
 #include "text/chat_template.h"
@@ -47,6 +48,8 @@ class Model {
   Executor& executor() { return *executor_; }
   EngineLoop& loop() { return *loop_; }
   double open_seconds() const { return open_seconds_; }
+  // Tokens of the longest sequence: info().max_seq, or what the KV cache holds where that is less.
+  std::int64_t context() const;
 
   // The weights are compared with their checksums while the model already answers; what was found
   // is thrown here (Error{kBadInput}), and by generate() and score(). Whoever vouches for results
@@ -108,8 +111,8 @@ std::uint64_t usable_memory(const DeviceInfo& device);
 // Rows of the memory table: weights, activations, workspace, KV pool, and their sum.
 std::vector<MemoryRow> memory_table(const Plan& plan, const Device& device, std::int64_t kv_pages);
 
-// Pages of the KV pool for `sequences` of the longest length, cut to what is left under the cap
-// beside everything else, `taken` bytes of others included.
+// Pages of the KV pool for `sequences` of the longest length, those that windows see, cut to what
+// is left under the cap beside everything else, `taken` bytes of others included.
 struct PoolSize {
   std::int64_t pages = 0;       // 0: not even one fits
   std::int64_t host_pages = 0;  // of OpenOptions::host_memory

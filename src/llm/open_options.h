@@ -18,8 +18,11 @@ struct OpenOptions {
   // answer.
   bool memory_present = true;
   std::uint64_t memory = 0;  // hard cap on everything, bytes; 0: what is free
-  // KV pool for so many sequences of max_seq at once, as far as it fits.
+  // KV pool for so many sequences of max_seq at once, as far as it fits. Where not even one does, a
+  // max_seq that was asked for is refused, and any other becomes a shorter context with a warning.
   std::int64_t sequences = 1;
+  // Pages of all tokens, whatever a window sees: a draft model takes its tokens back.
+  bool keeps_all_pages = false;
   // Who guesses tokens ahead: "" nobody, "ngram" what was there before, or a smaller model of the
   // same vocabulary. Answers stay the same, their time does not.
   std::string draft;

@@ -10,7 +10,8 @@ namespace ingot {
 
 DraftModel::DraftModel(Executor& executor, const EngineInfo& info, std::size_t most)
     : executor_(executor),
-      limit_(static_cast<std::size_t>(info.max_seq)),
+      limit_(static_cast<std::size_t>(
+          std::min(info.max_seq, executor.kv_pages() * executor.plan().page_tokens))),
       most_(most),
       scheduler_({.max_tokens = executor.plan().max[Symbol::kTokens],
                   .max_sequences = executor.plan().max[Symbol::kSequences],

@@ -113,6 +113,8 @@ TEST_F(BenchOfflineTest, RefusesWhatCannotBe) {
   EXPECT_EQ(run({"--input", "60", "--output", "10"}).exit_code, 2);
   EXPECT_EQ(run({"--output", "10", "--input", "5", "--max-tokens", "4"}).exit_code, 2);
   EXPECT_EQ(run({"--policy", "luck"}).exit_code, 2);
+  EXPECT_THAT(run({"--input", "32", "--output", "4", "--shared", "32"}).err,
+              HasSubstr("--shared 32: wanted less than --input 32"));
   EXPECT_EQ(run({"--host-memory", "1"}).exit_code, 4);
   EXPECT_THAT(work_.run({"bench", "offline"}).err, HasSubstr("MODEL"));
   EXPECT_EQ(work_.run({"bench"}).exit_code, 2);

@@ -114,6 +114,14 @@ TEST_F(CommandsTest, WrongUsageIsToldInFull) {
   EXPECT_THAT(bad(2, {"bench", "offline", kModel, "more", "words"}),
               HasSubstr("not expected: more words"));
   EXPECT_THAT(bad(2, {"no_such_command", "more"}), HasSubstr("no_such_command more"));
+  // What stands before a command below is neither lost nor taken for its own.
+  EXPECT_THAT(bad(2, {"bench", kModel, "offline"}), HasSubstr("`ingot bench offline MODEL ...`"));
+  EXPECT_THAT(bad(2, {"bench", kModel, "offline", kModel}), HasSubstr("MODEL stands before"));
+  EXPECT_THAT(bad(2, {"bench", "--prefill", "4", "offline", kModel}),
+              HasSubstr("--prefill stands before `offline`"));
+  EXPECT_THAT(bad(2, {"run", kModel, "--temperature", "abc"}),
+              HasSubstr("--temperature abc: wanted a number"));
+  EXPECT_THAT(bad(2, {"plan", kModel, "--draft", kModel}), HasSubstr("plan the draft model"));
   EXPECT_THAT(bad(4, {"run", kModel, "-p", "a", "--memory", "1K"}), HasSubstr("cap is 1.0 KiB"));
 }
 
@@ -465,6 +473,7 @@ TEST_F(CommandsTest, WindowsAndSinksAreWhatTheOptionsSay) {
   EXPECT_THAT(bad(2, {"run", kModel, "-p", "a", "--sink-tokens", "3"}),
               HasSubstr("attention_window"));
   bad(2, {"run", kModel, "-p", "a", "--attention-window", "0"});
+  good({"run", kModel, "-p", "", "--max-tokens", "1", "--sink-tokens", "0"});
 }
 
 TEST_F(CommandsTest, InspectShowsWhatAnEngineHolds) {

@@ -128,6 +128,74 @@ TEST_F(MemoryTest, ARefusedRunNamesTheMemoryThatIsEnough) {
               HasSubstr("It would start with --memory "));
 }
 
+// Where no whole sequence fits, what was asked for is refused and what was not is told, by every
+// command alike.
+TEST_F(MemoryTest, AShorterContextIsNeverSilent) {
+  constexpr std::int64_t kDefault = 8192, kHolds = 1024;
+  const Json whole = plan({});
+  EXPECT_EQ(whole.at("max_seq"), kDefault);
+  const std::string cap = std::to_string(
+      without_pool(whole) + whole.at("kv_bytes_per_token").get<std::uint64_t>() * kHolds);
+  const Words capped = {"--memory", cap};
+  const std::string told = "the context is 1024 tokens and not 8192";
+  const std::string in = work_.write("in.jsonl", "{\"prompt\":\"Hello\",\"max_tokens\":2}\n");
+  const Words run = joined({"run", model_, "-p", "Hello", "--max-tokens", "2"}, capped);
+  for (const Words& command :
+       {run, joined({"batch", model_, "-i", in, "-o", work_ / "out.jsonl"}, capped),
+        joined({"bench", model_, "--prefill", "8", "--decode", "2", "--repeat", "1"}, capped),
+        joined({"logits", model_, "--tokens", "1,2", "-o", work_ / "x.npy"}, capped)}) {
+    const CommandResult shorter = work_.run(command);
+    EXPECT_EQ(shorter.exit_code, 0) << shorter.err;
+    EXPECT_THAT(shorter.err, HasSubstr(told)) << command[0];
+    const std::string refused = refusal(joined(command, {"--max-seq", "8192"}));
+    for (const Words& way : {Words{"--max-seq", named(refused, "--max-seq")},
+                             Words{"--max-seq", "8192", "--memory", named(refused, "--memory")}}) {
+      Words again = command;
+      if (way.size() > 2) again.resize(again.size() - capped.size());
+      const CommandResult whole_one = work_.run(joined(again, way));
+      EXPECT_EQ(whole_one.exit_code, 0) << whole_one.err;
+      EXPECT_THAT(whole_one.err, testing::Not(HasSubstr("the context is"))) << command[0];
+    }
+  }
+  const Json planned = plan(capped);
+  EXPECT_EQ(planned.at("starts"), true);
+  EXPECT_EQ(planned.at("largest_seq"), kHolds);
+  EXPECT_EQ(plan(joined(capped, {"--max-seq", "8192"})).at("starts"), false);
+  EXPECT_THAT(work_.run(joined({"plan", model_}, capped)).out,
+              HasSubstr("a context of 1024 tokens and not 8192"));
+  CommandInput text;
+  text.standard_input.assign(2000, '7');
+  const CommandResult longer = work_.run(joined({"run", model_}, capped), text);
+  EXPECT_EQ(longer.exit_code, 1);
+  EXPECT_THAT(longer.err, HasSubstr("the KV cache holds 1024"));
+  EXPECT_EQ(work_.run(joined({"bench", model_, "--prefill", "2000"}, capped)).exit_code, 2);
+}
+
+// Pages of what no layer sees any more are neither planned nor taken.
+TEST_F(MemoryTest, AWindowTakesTheMemoryOfWhatItSees) {
+  const auto windowed = [](const char* tokens) {
+    return Words{"--attention-window", "64", "--sink-tokens", "4",
+                 "--max-batch",        "2",  "--max-seq",     tokens};
+  };
+  const Json shorter = plan(windowed("8192")), longer = plan(windowed("32768"));
+  EXPECT_EQ(number(shorter, "kv_pool"), number(longer, "kv_pool"));
+  EXPECT_LT(number(longer, "kv_pool"),
+            longer.at("kv_bytes_per_token").get<std::uint64_t>() * 2 * 8192 / 4);
+  const std::string total = std::to_string(number(longer, "total"));
+  const Json fits = plan(joined(windowed("32768"), {"--memory", total}));
+  EXPECT_EQ(fits.at("largest_seq"), kLongest);
+  EXPECT_GE(fits.at("largest_batch"), 2);
+  const std::string in = work_.write(
+      "in.jsonl", "{\"prompt\":\"Hello\",\"max_tokens\":700,\"ignore_eos\":true,\"n\":2}\n");
+  const CommandResult ran =
+      work_.run(joined({"batch", model_, "-i", in, "-o", work_ / "out.jsonl", "--memory", total},
+                       windowed("32768")));
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  const Json answer = parse_json(read_file(work_ / "out.jsonl"), "the answer");
+  EXPECT_EQ(answer.at("usage").at("completion_tokens"), 1400);
+}
+
 // Positions times vocabulary would be 600 MB: the head runs in slices, and nothing is kept of them
 // but what was asked for.
 TEST_F(MemoryTest, LogprobsOfALongPromptStayWithinThePlan) {
