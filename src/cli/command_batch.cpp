@@ -259,11 +259,11 @@ void declare_batch(Command& command) {
   auto o = std::make_shared<BatchOptions>();
   command.describe(
       "Answers every line of a JSONL file: OpenAI Batch envelopes, completion or chat bodies, or\n"
-      "{\"prompt_token_ids\": [...]}. A line that fails has `error`; the exit code is then 1, or\n"
-      "that of the fault (4: memory, 5: device) that failed it. OUT is written whole or not at "
-      "all;\n"
-      "a run that is stopped (Ctrl-C, SIGTERM) or breaks off leaves the finished lines as\n"
-      "OUT.partial, in the same order.",
+      "{\"prompt_token_ids\": [...]}. A line that says what nobody would heed fails; one that "
+      "fails\n"
+      "has `error`, and the exit code is then 1, or that of the fault (4: memory, 5: device) that\n"
+      "failed it. OUT is written whole or not at all; a run that is stopped (Ctrl-C, SIGTERM) or\n"
+      "breaks off leaves the finished lines as OUT.partial, in the same order.",
       "ingot batch smollm2.gguf -i questions.jsonl -o answers.jsonl --max-batch 16\n"
       "A line of questions.jsonl:\n"
       "  {\"id\": 1, \"messages\": [{\"role\": \"user\", \"content\": \"Name three fruits.\"}], "

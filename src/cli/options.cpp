@@ -94,8 +94,12 @@ void ModelOptions::declare(Command& c) {
       "(nothing breaks the promise for speed yet: all three do what strict does)");
   c.option(
       "--draft", draft,
-      "who guesses tokens ahead: ngram (what was there before) or a smaller MODEL of the same\n"
-      "vocabulary; answers stay the same, and come sooner where guesses hold (default: nobody)");
+      fmt::format(
+          "who guesses tokens ahead: ngram (what was there before) or a smaller MODEL of the same\n"
+          "vocabulary; answers stay the same, and come sooner where guesses hold (default: "
+          "nobody).\n"
+          "Nobody guesses while more than {} requests run; beams (beam_width) are refused",
+          kMostDrafting));
   c.option("--skip-pass", skip_passes, "leave a compiler pass out; may be repeated");
 }
 

@@ -33,9 +33,6 @@ std::int32_t width_of(const SamplingParams& p) {
 // are held back until they are compared. 8 bytes each, and no plan counts them.
 constexpr std::uint64_t kMostAlternatives = std::uint64_t{1} << 20;
 
-// With drafts, sequences that decode in one step: more of them leave no time to waste on guesses.
-constexpr std::int64_t kMostDrafting = 8;
-
 }  // namespace
 
 const char* to_string(FinishReason reason) {
@@ -143,15 +140,20 @@ std::string EngineLoop::refusal_of_prompt(const Request& request) const {
   const auto tokens = request.prompt.size();
   if (tokens >= static_cast<std::size_t>(info_.max_seq))
     return fmt::format(
-        "[request.prompt] {} tokens; the context holds {} with room for one of the answer", tokens,
-        info_.max_seq);
+        "[request.prompt] {} tokens; the context holds {} with room for one of the answer; shorten "
+        "it, or raise --max-seq",
+        tokens, info_.max_seq);
   const std::int32_t answers = width_of(request.sampling);
   if (!scheduler_.fits(tokens, tokens + 1, answers)) {
     const auto room = executor_.kv_pages() * executor_.plan().page_tokens;
     if (answers == 1)
-      return fmt::format("[request.prompt] {} tokens; the KV cache holds {}", tokens, room);
-    return fmt::format("[request.prompt] {} tokens with {} answers; the KV cache holds {} tokens",
-                       tokens, answers, room);
+      return fmt::format(
+          "[request.prompt] {} tokens; the KV cache holds {}; shorten it, or raise --memory",
+          tokens, room);
+    return fmt::format(
+        "[request.prompt] {} tokens with {} answers; the KV cache holds {} tokens; ask for fewer, "
+        "shorten it, or raise --memory",
+        tokens, answers, room);
   }
   return refusal_of_logprobs(request);
 }

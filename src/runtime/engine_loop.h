@@ -22,6 +22,9 @@
 
 namespace ingot {
 
+// With drafts, requests that run: more of them leave no time to waste on guesses.
+inline constexpr std::int64_t kMostDrafting = 8;
+
 // The error that a request ended with (kError), with the code of what failed.
 Error error_of(const OutputEvent& event);
 

@@ -131,7 +131,8 @@ TEST_F(CommandsTest, HelpNamesDefaults) {
   for (const char* value : {"512", "64", "1", "5"})
     EXPECT_THAT(bench, HasSubstr(std::string("(default: ") + value + ")"));
   const std::string run = good({"run", "--help"});
-  for (const char* part : {"generation_config.json", "0.7", "0.9", "(default: auto, bf16)"})
+  for (const char* part : {"generation_config.json", "0.7", "0.9", "(default: auto, bf16)",
+                           "more than 8 requests run; beams"})
     EXPECT_THAT(run, HasSubstr(part));
   const std::string batch = good({"batch", "--help"});
   const std::size_t at = batch.find("  {\"id\": 1");  // the sample is a line that it takes

@@ -167,7 +167,7 @@ TEST_F(MemoryTest, AShorterContextIsNeverSilent) {
   text.standard_input.assign(2000, '7');
   const CommandResult longer = work_.run(joined({"run", model_}, capped), text);
   EXPECT_EQ(longer.exit_code, 1);
-  EXPECT_THAT(longer.err, HasSubstr("the KV cache holds 1024"));
+  EXPECT_THAT(longer.err, HasSubstr("the KV cache holds 1024; shorten it, or raise --memory"));
   EXPECT_EQ(work_.run(joined({"bench", model_, "--prefill", "2000"}, capped)).exit_code, 2);
 }
 
