@@ -10,8 +10,8 @@ namespace {
 bool floats(const PackedFormat& f, Compute compute) {
   return f.is_float || compute == Compute::kF32;
 }
-// Stored as the tile reads them.
-bool in_place(const PackedFormat& f) {
+// Bytes, stored as the tile reads them.
+bool whole_bytes(const PackedFormat& f) {
   return f.kind == PackedKind::kInt8 || f.kind == PackedKind::kQ8_0;
 }
 // Few tokens read them where they lie; scales as well, but for those of super-blocks.
@@ -41,10 +41,28 @@ constexpr int stream_tokens(const PackedFormat& f) {
   return f.block_k == 256 ? 2 : 4;
 }
 
+// Tiles that read nibbles where they lie.
+Tile nibble_tiles(PackedKind kind, int tokens) {
+  constexpr UpTo8 kUpTo;
+  switch (kind) {
+    case PackedKind::kInt4:
+      return nibble_tile<PackedKind::kInt4>(tokens, kUpTo);
+    case PackedKind::kQ4_0:
+      return nibble_tile<PackedKind::kQ4_0>(tokens, kUpTo);
+    case PackedKind::kQ4_1:
+      return nibble_tile<PackedKind::kQ4_1>(tokens, kUpTo);
+    case PackedKind::kIq4Nl:
+      return nibble_tile<PackedKind::kIq4Nl>(tokens, kUpTo);
+    default:
+      return nullptr;
+  }
+}
+
 MatmulPlan plan(const PackedFormat& f, Compute compute, int64_t tokens) {
   if (floats(f, compute)) return plan_floats_avx512(f, tokens);
+  const bool nibbles = nibble_tiles(f.kind, 1) != nullptr;
   const auto scale_floats = [&](int slice_k) {
-    return f.group == 0 ? 0 : slice_k / f.group * (f.has_min ? 2 : 1) * kPanelRows;
+    return f.group == 0 || nibbles ? 0 : slice_k / f.group * (f.has_min ? 2 : 1) * kPanelRows;
   };
   if (tokens <= stream_tokens(f) && stream(f.kind, 1) != nullptr)
     return {.tile_tokens = stream_tokens(f),
@@ -59,9 +77,9 @@ MatmulPlan plan(const PackedFormat& f, Compute compute, int64_t tokens) {
   return {.tile_tokens = f.group == 0 ? kTokens512 : kTokensGroups,
           .slice_k = slice_k,
           .value_bytes = 1,
-          .slice_bytes = in_place(f) ? 0 : slice_k * kPanelRows,
+          .slice_bytes = whole_bytes(f) || nibbles ? 0 : slice_k * kPanelRows,
           .slice_floats = scale_floats(slice_k),
-          .in_place = in_place(f)};
+          .in_place = whole_bytes(f) || nibbles};
 }
 
 void quantise(const QuantiseCall& call) {
@@ -69,36 +87,16 @@ void quantise(const QuantiseCall& call) {
   quantise_bytes_avx512(call);
 }
 
-inline __m512i load(const void* p) {
-  return _mm512_load_si512(p);
-}
+constexpr int kScaleBytes = 64;  // of a q8_0 block
 
-constexpr int header_bytes(PackedKind kind) {
-  return kind == PackedKind::kQ4_1 ? 128 : 64;
-}
-
-// Scales (and nibbles) of the formats with loaders of their own; the others go through those of the
-// AVX2 tier.
-template <PackedKind K>
-[[gnu::noinline]] void expand_as(const ExpandCall& call) {
-  constexpr PackedFormat f = format_of(K);
-  constexpr int kBytes = packed_block_bytes(f);
-  constexpr int kHeader = header_bytes(K);
+// Values lie as they are read; the scales are halves.
+void expand_scales(const ExpandCall& call) {
   const uint8_t* block = call.blocks;
-  uint8_t* q = call.q;
   float* scale = call.scale;
-  for (int64_t k = 0; k < call.k; k += f.block_k, block += kBytes) {
-    for (int g = 0; g < f.block_k / f.group; ++g)
-      for (int i = 0; i < kHeader; i += 32, scale += 16) _mm512_store_ps(scale, half16(block + i));
-    if constexpr (K == PackedKind::kQ8_0) continue;
-    constexpr int kHalf = f.block_k * kPanelRows / 2;
-#pragma GCC unroll 16
-    for (int i = 0; i < kHalf; i += 64) {
-      const __m512i v = load(block + kHeader + i);
-      _mm512_store_si512(q + i, nibbles<K>(v, false));
-      _mm512_store_si512(q + kHalf + i, nibbles<K>(v, true));
-    }
-    q += 2 * kHalf;
+  const int bytes = packed_block_bytes(*call.format);
+  for (int64_t k = 0; k < call.k; k += call.format->block_k, block += bytes, scale += kPanelRows) {
+    _mm512_store_ps(scale, half16(block));
+    _mm512_store_ps(scale + 16, half16(block + 32));
   }
 }
 
@@ -110,15 +108,7 @@ void expand(const ExpandCall& call) {
       case PackedKind::kInt8:
         return;
       case PackedKind::kQ8_0:
-        return expand_as<PackedKind::kQ8_0>(call);
-      case PackedKind::kQ4_0:
-        return expand_as<PackedKind::kQ4_0>(call);
-      case PackedKind::kQ4_1:
-        return expand_as<PackedKind::kQ4_1>(call);
-      case PackedKind::kInt4:
-        return expand_as<PackedKind::kInt4>(call);
-      case PackedKind::kIq4Nl:
-        return expand_as<PackedKind::kIq4Nl>(call);
+        return expand_scales(call);
       case PackedKind::kIq4Xs:
         return expand_iq4_xs_bytes_avx2(call);
       default:
@@ -136,12 +126,8 @@ Tile integer_tile(PackedKind kind, int tokens) {
       return sums_tile<kDotBytes, 16>(tokens, kUpTo);
     case PackedKind::kQ8_0:
       return group_tile<kDotBytes, PackedKind::kQ8_0>(tokens, kUpTo);
-    case PackedKind::kInt4:
-    case PackedKind::kQ4_0:
-    case PackedKind::kIq4Nl:
     case PackedKind::kIq4Xs:
       return group_tile<kDotBytes, PackedKind::kQ4_0>(tokens, kUpTo);
-    case PackedKind::kQ4_1:
     case PackedKind::kQ4K:
       return group_tile<kDotBytes, PackedKind::kQ4_1>(tokens, kUpTo);
     case PackedKind::kQ5_0:
@@ -165,10 +151,12 @@ void tile(const TileCall& call) {
   if (floats(f, call.compute)) return tile_floats_avx512(call);
   if (call.in_place && call.act.tokens <= stream_tokens(f))
     if (const StreamTile run = stream(f.kind, call.act.tokens)) return run(call);
+  if (const Tile run = nibble_tiles(f.kind, call.act.tokens))
+    return run(call, stream_of(call, call.q, packed_block_bytes(f), call.k / f.group));
   const Tile run = integer_tile(f.kind, call.act.tokens);
   if (f.group == 0) return run(call, stream_of(call, call.q, 32 * kPanelRows, call.k / 32));
   const bool bytes = f.kind == PackedKind::kQ8_0;
-  const uint8_t* q = bytes ? call.q + header_bytes(f.kind) : call.q;
+  const uint8_t* q = bytes ? call.q + kScaleBytes : call.q;
   const int64_t group_bytes = bytes ? packed_block_bytes(f) : f.group * kPanelRows;
   run(call, stream_of(call, q, group_bytes, call.k / f.group));
 }

@@ -10,10 +10,8 @@ namespace ingot::cpu {
 
 namespace {
 
-// The table of quant/iq4_nl.cpp, plus 128.
 inline __m512i iq4_values(__m512i nibbles) {
-  const __m128i table =
-      _mm_setr_epi8(1, 24, 45, 63, 79, 93, 106, 118, -127, -115, -103, -90, -75, -59, -39, -15);
+  const __m128i table = _mm_load_si128(reinterpret_cast<const __m128i*>(kIq4Values));
   return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), nibbles);
 }
 template <PackedKind K>

@@ -223,6 +223,79 @@ asm(R"(
     mm_i = mm_i + 1
   .endr
 .endm
+// Eight steps of nibbles: the low ones of `words` words, then their high ones; where `half` is 1, high
+// ones alone. zmm6 low nibbles  zmm7 their values, where they are looked up
+.macro mm_nibbles high, table, v0, v1
+  .if \high
+    vpsrld $4, \v0(%rsi), %zmm0
+    vpsrld $4, \v1(%rsi), %zmm1
+    vpandd %zmm6, %zmm0, %zmm0
+    vpandd %zmm6, %zmm1, %zmm1
+  .else
+    vpandd \v0(%rsi), %zmm6, %zmm0
+    vpandd \v1(%rsi), %zmm6, %zmm1
+  .endif
+  .if \table
+    vpshufb %zmm0, %zmm7, %zmm0
+    vpshufb %zmm1, %zmm7, %zmm1
+  .endif
+.endm
+.macro mm_nibble_steps tokens, words, half, table, lines
+  mm_k = 0
+  mm_l = 0
+  .rept 8
+    mm_w = mm_k
+    mm_h = \half
+    .if mm_k >= \words
+      mm_w = mm_k - \words
+      mm_h = 1
+    .endif
+    mm_nibbles %(mm_h), \table, %(128*mm_w), %(128*mm_w+64)
+    .rept (mm_k+1)*\lines/8 - mm_k*\lines/8
+      mm_prefetch %(64*mm_l)
+      mm_l = mm_l + 1
+    .endr
+    mm_i = 0
+    .rept \tokens
+      mm_mac 0, %(8+2*mm_i), %(9+2*mm_i), %(2+mm_i-mm_i/2*2), %(4*(mm_k*\tokens+mm_i)), %(mm_k)
+      mm_i = mm_i + 1
+    .endr
+    mm_k = mm_k + 1
+  .endr
+.endm
+.macro mm_nibble_half a, s, m, c, min
+  vcvtdq2ps %zmm\a, %zmm\a
+  vmulps %zmm\s, %zmm\a, %zmm\a
+  vfmadd213ps \c(%r10), %zmm2, %zmm\a
+  .if \min
+    vfmadd231ps %zmm\m, %zmm3, %zmm\a
+  .endif
+  vmovaps %zmm\a, \c(%rcx)
+.endm
+.macro mm_nibble_end1 a, b, o, c0, c1, min
+  vbroadcastss \o(%r8), %zmm2
+  .if \min
+    vbroadcastss \o(%r9), %zmm3
+  .endif
+  mm_nibble_half \a, 0, 4, \c0, \min
+  mm_nibble_half \b, 1, 5, \c1, \min
+.endm
+.macro mm_nibble_end tokens, min
+  .if \min
+    vcvtph2ps -128(%rsi), %zmm0
+    vcvtph2ps -96(%rsi), %zmm1
+    vcvtph2ps -64(%rsi), %zmm4
+    vcvtph2ps -32(%rsi), %zmm5
+  .else
+    vcvtph2ps -64(%rsi), %zmm0
+    vcvtph2ps -32(%rsi), %zmm1
+  .endif
+  mm_i = 0
+  .rept \tokens
+    mm_nibble_end1 %(8+2*mm_i), %(9+2*mm_i), %(4*mm_i), %(128*mm_i), %(128*mm_i+64), \min
+    mm_i = mm_i + 1
+  .endr
+.endm
 .macro mm_ones step
   .if \step == 3 || \step == 4
     vpternlogd $255, %zmm6, %zmm6, %zmm6
@@ -301,6 +374,64 @@ template <int kStep, PackedKind K, int kTokens>
   }
 }
 
+constexpr uint32_t kLowNibbles = 0x0f0f0f0f;
+// The table of quant/iq4_nl.cpp, plus 128.
+alignas(16) constexpr uint8_t kIq4Values[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                                129, 141, 153, 166, 181, 197, 217, 241};
+
+// One group of tile_nibbles; its variables. The registers are bound from locals alone, as in
+// tile_group.
+#define INGOT_NIBBLE_GROUP(which)                                                                  \
+  do {                                                                                             \
+    register const float* xs asm("r8") = scales;                                                   \
+    register const float* xm asm("r9") = sums;                                                     \
+    register const float* addend asm("r10") = added;                                               \
+    asm volatile(                                                                                  \
+        ".altmacro\n vpbroadcastd %[low], %%zmm6\n vbroadcasti32x4 %[table], %%zmm7\n"             \
+        "mm_init 0, 8, %c[tokens]\n"                                                               \
+        "mm_nibble_steps %c[tokens], %c[words], %c[half], %c[looks_up], %c[lines]\n"               \
+        "mm_nibble_end %c[tokens], %c[min]\n .noaltmacro"                                          \
+        : "+S"(w), "+D"(x), "+d"(init), "+b"(pf)                                                   \
+        : "c"(c), "r"(xs), "r"(xm),                                                                \
+          "r"(addend), [low] "m"(kLowNibbles), [table] "m"(kIq4Values), [tokens] "i"(kTokens),     \
+          [words] "i"(kWords), [half] "i"(which), [looks_up] "i"(K == PackedKind::kIq4Nl ? 1 : 0), \
+          [lines] "i"(lines_of(f)), [min] "i"(f.has_min ? 1 : 0)                                   \
+        : INGOT_TILE_REGISTERS);                                                                   \
+    x += f.group * kTokens;                                                                        \
+    init += kTokens;                                                                               \
+    sums += kTokens;                                                                               \
+    scales += kTokens;                                                                             \
+    pf += prefetch_step;                                                                           \
+    added = c;                                                                                     \
+  } while (false)
+
+// tile_group of 4-bit values as they are packed: nibbles become bytes, and halves floats, in
+// registers, so nothing is stored in between.
+template <PackedKind K, int kTokens>
+[[gnu::noinline]] void tile_nibbles(const TileCall& call, const Stream& from) {
+  constexpr PackedFormat f = format_of(K);
+  constexpr int kHeader = f.has_min ? 128 : 64;
+  constexpr int kWords = f.block_k / 8;
+  constexpr int kHalves = f.block_k / f.group;  // groups of a block, which share its scale
+  static_assert(f.group == 32 && (kHalves == 1 || kHalves == 2));
+  const int64_t first = call.k_begin / f.group * kTokens;
+  const int64_t blocks = call.k / f.block_k;
+  const int64_t prefetch_step = from.prefetch_step;
+  const uint8_t* w = from.q + kHeader;
+  const uint8_t* pf = from.prefetch;
+  const uint8_t* x = static_cast<const uint8_t*>(call.act.q) + call.k_begin * kTokens;
+  const int32_t* init = call.act.init + first;
+  const float* scales = call.act.scale + first;
+  const float* sums = call.act.sum + first;
+  float* const c = call.c;
+  const float* added = call.first ? kZeros : c;
+  for (int64_t b = 0; b < blocks; ++b) {
+    INGOT_NIBBLE_GROUP(0);
+    if constexpr (kHalves == 2) INGOT_NIBBLE_GROUP(1);
+    w += packed_block_bytes(f);
+  }
+}
+
 // Sums over all of k in registers, f32 or int32; c holds them between slices. Integers start from
 // the tile's init and end as f32: (sum * row scale) * activation scale.
 template <int kStep, int kLines, int kTokens>
@@ -344,12 +475,18 @@ using Tile = void (*)(const TileCall&, const Stream&);
 
 template <int... I>
 struct Counts {};
+using UpTo8 = Counts<1, 2, 3, 4, 5, 6, 7, 8>;
 using UpTo12 = Counts<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12>;
 using UpTo14 = Counts<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14>;
 
 template <int kStep, PackedKind K, int... I>
 inline Tile group_tile(int tokens, Counts<I...>) {
   static constexpr Tile tiles[] = {tile_group<kStep, K, I>...};
+  return tiles[tokens - 1];
+}
+template <PackedKind K, int... I>
+inline Tile nibble_tile(int tokens, Counts<I...>) {
+  static constexpr Tile tiles[] = {tile_nibbles<K, I>...};
   return tiles[tokens - 1];
 }
 template <int kStep, int kLines, int... I>
