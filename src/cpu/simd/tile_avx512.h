@@ -223,8 +223,8 @@ asm(R"(
     mm_i = mm_i + 1
   .endr
 .endm
-// Eight steps of nibbles: the low ones of `words` words, then their high ones; where `half` is 1, high
-// ones alone. zmm6 low nibbles  zmm7 their values, where they are looked up
+// Eight steps of nibbles: the low ones of `words` words, then their high ones; where `half` is 1,
+// high ones alone. zmm6 low nibbles  zmm7 their values, where they are looked up
 .macro mm_nibbles high, table, v0, v1
   .if \high
     vpsrld $4, \v0(%rsi), %zmm0
