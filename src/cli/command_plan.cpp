@@ -20,10 +20,6 @@ int plan(const PlanOptions& o) {
   if (o.target && o.model.device != "auto")
     fail(ErrorCode::kUsage, "[usage] give either --target or --device");
   const OpenOptions options = o.model.open_options();
-  if (!options.draft.empty() && options.draft != "ngram")
-    fail(ErrorCode::kUsage,
-         "[usage] --draft {}: the table is of one model; plan the draft model by itself",
-         options.draft);
   const DeviceThreads threads{.run = options.threads};
   auto device = o.target ? open_target(*o.target, threads) : open_device(options.device, threads);
   const ModelContents contents = read_contents(o.model.model, *device, options);

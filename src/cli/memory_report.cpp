@@ -11,6 +11,10 @@ namespace ingot::cli {
 
 MemoryReport report_memory(const std::string& model, const ModelContents& contents,
                            const Device& device, const OpenOptions& options) {
+  if (!options.draft.empty() && options.draft != "ngram")
+    fail(ErrorCode::kUsage,
+         "[usage] --draft {}: the table is of one model; plan the draft model by itself",
+         options.draft);
   const Plan& plan = contents.plan;
   const DeviceInfo here = device.info();
   MemoryReport report{.model = contents.info.name,

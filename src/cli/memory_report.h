@@ -33,6 +33,7 @@ struct MemoryReport {
   bool starts() const { return asked ? fit.longest == max_seq : fit.longest > 0; }
 };
 
+// Throws Error{kUsage} for options that name a draft model.
 MemoryReport report_memory(const std::string& model, const ModelContents& contents,
                            const Device& device, const OpenOptions& options);
 // Throws Error{kDoesNotFit} with the numbers and the nearest that would, when not one sequence of

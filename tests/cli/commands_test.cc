@@ -121,7 +121,12 @@ TEST_F(CommandsTest, WrongUsageIsToldInFull) {
               HasSubstr("--prefill stands before `offline`"));
   EXPECT_THAT(bad(2, {"run", kModel, "--temperature", "abc"}),
               HasSubstr("--temperature abc: wanted a number"));
-  EXPECT_THAT(bad(2, {"plan", kModel, "--draft", kModel}), HasSubstr("plan the draft model"));
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"plan", kModel}, {"build", kModel, "--dry-run"}}) {
+    std::vector<std::string> drafted = command;
+    drafted.insert(drafted.end(), {"--draft", kModel});
+    EXPECT_THAT(bad(2, drafted), HasSubstr("plan the draft model"));
+  }
   EXPECT_THAT(bad(4, {"run", kModel, "-p", "a", "--memory", "1K"}), HasSubstr("cap is 1.0 KiB"));
 }
 
