@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "llm/engine_over.h"
+#include "llm/model.h"
 
 #include "tests/llm/random_requests.h"
 #include "tests/runtime/bigram_model.h"
@@ -29,6 +30,35 @@ RoundResult result(const char* what, unsigned seed, const UseReport& r) {
                               what, seed, r.submitted, r.refused, r.finished, r.cancelled,
                               r.expired, r.failed),
           .wrong = r.wrong};
+}
+
+// A model under a loop of our own, whose books are checked after each step: everybody with a grammar
+// sits out for each new mask.
+RoundResult loop_round(unsigned seed, double seconds, const std::filesystem::path& checkpoint) {
+  std::mt19937 random(seed);
+  OpenOptions open;
+  open.device = "cpu";
+  open.threads = 2;
+  open.sequences = 4;
+  open.build.max_batch = 4;
+  open.build.max_seq = 64;
+  const auto model = Model::open(checkpoint, open);
+  EngineLoop::Options options{.policy = static_cast<SchedulerPolicy>(random() % 3),
+                              .overlap = random() % 3 != 0,
+                              .mask_seconds_of_step = 0};
+  options.grammars.warm_seconds = 0;
+  EngineLoop loop(model->executor(), model->info(), &model->tokenizer(), options);
+  LastEvents last_events;
+  EngineThread::Options thread;
+  thread.on_stall = [](const std::string&) {};
+  thread.on_last = [&](const OutputEvent& last) { last_events.told(last); };
+  thread.on_step = [&](const StepStatistics&) { loop.scheduler().check_integrity(); };
+  EngineUnderTest under_test{.engine = EngineOver::loop(loop, std::move(thread)),
+                             .vocab = 320,
+                             .max_seq = 64,
+                             .watched = true};
+  return result("loop", seed,
+                use_at_random(under_test, last_events, {.seed = seed, .seconds = seconds}));
 }
 
 }  // namespace
@@ -67,6 +97,7 @@ RoundResult mock_round(unsigned seed, double seconds) {
 RoundResult model_round(unsigned seed, double seconds, const std::filesystem::path& checkpoint) {
   const QuietLog quiet;
   std::mt19937 random(seed);
+  if (random() % 2 == 0) return loop_round(seed, seconds, checkpoint);
   EngineOptions options{.device = "cpu", .threads = 2, .max_batch = 4, .max_seq = 64};
   options.policy = static_cast<SchedulerPolicy>(random() % 3);
   if (random() % 2 == 0) options.host_memory = std::uint64_t{1} << 20;
