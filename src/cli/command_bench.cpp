@@ -251,6 +251,7 @@ void check_context(const BenchOptions& o, std::int64_t holds) {
 }
 
 int bench(BenchOptions& o) {
+  o.model.refuse_draft("bench");
   if (o.prefill == 0 && o.decode == 0) fail(ErrorCode::kUsage, "[usage] nothing to measure");
   if (o.decode > 0 && !o.context && o.prefill == 0)
     fail(ErrorCode::kUsage, "[usage] --prefill 0 needs --context");

@@ -142,6 +142,7 @@ int inspect(const InspectOptions& o) {
     fail(ErrorCode::kUsage,
          "[usage] --dot prints a file for Graphviz, and nothing fits beside it: leave the "
          "others out, or add --json");
+  o.model.refuse_draft("inspect");
   const OpenOptions options = o.model.open_options();
   if (o.verify) verify(o);
   const auto device = is_engine(o.model.model)

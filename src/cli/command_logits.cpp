@@ -39,6 +39,7 @@ int run_logits(LogitsOptions& o) {
          count - 1);
   if (!o.compute.empty())
     o.model.mode = o.compute == "f32" ? ComputeMode::kF32 : ComputeMode::kNative;
+  o.model.refuse_draft("logits");
   const auto model = open_model(o.model);
 
   Progress progress;

@@ -68,6 +68,7 @@ Score score_windows(Model& model, std::span<const std::int32_t> ids, std::int64_
 int perplexity(PerplexityOptions& o) {
   if (!o.compute.empty())
     o.model.mode = o.compute == "f32" ? ComputeMode::kF32 : ComputeMode::kNative;
+  o.model.refuse_draft("perplexity");
   const std::string text = read_file(o.file);
   const auto model = open_model(o.model);
   const std::int64_t window = o.window.value_or(std::min(kDefaultWindow, model->context()));

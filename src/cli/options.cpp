@@ -121,6 +121,12 @@ OpenOptions ModelOptions::open_options() const {
   return o;
 }
 
+void ModelOptions::refuse_draft(std::string_view command) const {
+  if (!draft.empty())
+    fail(ErrorCode::kUsage, "[usage] --draft: `ingot {}` draws no tokens that could be guessed",
+         command);
+}
+
 void check_settings(const ModelOptions& options, const EngineInfo& info, const Plan& plan) {
   if (is_engine(options.model)) return check_engine(options, info, plan);
   if (!options.quant) return;

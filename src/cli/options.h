@@ -42,6 +42,8 @@ struct ModelOptions {
   void declare(Command& command);
   // Checked; throws Error{kUsage}.
   OpenOptions open_options() const;
+  // Throws Error{kUsage} where --draft is given to a command that draws no tokens.
+  void refuse_draft(std::string_view command) const;
 };
 
 // Refuses a build setting that the engine contradicts with Error{kUsage}; of a checkpoint it tells

@@ -127,6 +127,8 @@ TEST_F(CommandsTest, WrongUsageIsToldInFull) {
     drafted.insert(drafted.end(), {"--draft", kModel});
     EXPECT_THAT(bad(2, drafted), HasSubstr("plan the draft model"));
   }
+  for (const char* command : {"inspect", "bench"})
+    EXPECT_THAT(bad(2, {command, kModel, "--draft", "ngram"}), HasSubstr("draws no tokens"));
   EXPECT_THAT(bad(4, {"run", kModel, "-p", "a", "--memory", "1K"}), HasSubstr("cap is 1.0 KiB"));
 }
 

@@ -32,8 +32,8 @@ RoundResult result(const char* what, unsigned seed, const UseReport& r) {
           .wrong = r.wrong};
 }
 
-// A model under a loop of our own, whose books are checked after each step: everybody with a grammar
-// sits out for each new mask.
+// A model under a loop of our own, whose books are checked after each step: everybody with a
+// grammar sits out for each new mask.
 RoundResult loop_round(unsigned seed, double seconds, const std::filesystem::path& checkpoint) {
   std::mt19937 random(seed);
   OpenOptions open;
