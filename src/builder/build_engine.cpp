@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/version.h"
 #include "builder/weight_rows.h"
+#include "quant/weight_format.h"
 
 #include <algorithm>
 #include <map>
@@ -239,10 +240,15 @@ MemoryNeeds memory_needs(const Plan& plan, const Device& device) {
   return needs;
 }
 
-std::string engine_cache_key(const std::string& identity, const std::string& target,
+std::string engine_cache_key(const std::string& identity, const Device& device,
                              const BuildOptions& o) {
   std::string passes;
   for (const std::string& p : o.skip_passes) passes += p + ",";
+  // Which formats a device packs, and how, changes with the program.
+  std::string target = device.info().target;
+  const WeightUse matrix{.op = "linear", .operand = 1};
+  for (const WeightFormat* format : weight_formats())
+    target += ',' + device.weight_layout(*format, {64, 256}, {&matrix, 1}).name;
   return hash128_hex(fmt::format(
       "{} {} {} {} {} {} {} {} {} {} {} {} {}", kVersion, kEngineFormatVersion, identity, target,
       o.mode == ComputeMode::kF32 ? "f32" : "native", o.quant, o.kv_cache, o.max_batch, o.max_seq,

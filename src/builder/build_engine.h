@@ -63,7 +63,7 @@ struct MemoryNeeds {
 MemoryNeeds memory_needs(const Plan& plan, const Device& device);
 
 // Name of an engine in the cache: what its contents depend on, hashed.
-std::string engine_cache_key(const std::string& checkpoint_identity, const std::string& target,
+std::string engine_cache_key(const std::string& checkpoint_identity, const Device& device,
                              const BuildOptions& options);
 
 }  // namespace ingot

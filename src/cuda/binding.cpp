@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "cuda/sources.h"
+#include "cuda/weight_tiles.h"
 
 #include <fmt/core.h>
 
@@ -76,17 +77,30 @@ void Binder::state(std::string name, DType dtype) {
   binding_.source.defines.emplace_back(std::move(name), text);
 }
 
+bool Binder::in_tiles(std::size_t operand) const {
+  const WeightFormat* format = call_.operands[operand].format;
+  return call_.layouts[operand] == kTilesLayout && format && find_tile_format(format->name);
+}
+
 void Binder::weight(std::size_t operand) {
   const WeightFormat* format = call_.operands[operand].format;
   check(format != nullptr, "a weight operand without a format");
+  binding_.variant += fmt::format("{}{}", binding_.variant.empty() ? "" : ".", format->name);
+  if (in_tiles(operand)) {
+    const TileFormat& tiles = *find_tile_format(format->name);
+    number("TILE_BITS", tiles.bits);
+    number("TILE_GROUP", tiles.group);
+    number("TILE_ROW_SCALE", tiles.row_scale);
+    return;
+  }
   const std::string header = fmt::format("cuda/device/weight_{}.cuh", format->name);
   require(find_device_source(header) != nullptr,
           fmt::format("weight format {} has no CUDA loader", format->name));
   require(call_.layouts[operand] == kRowsLayout,
-          fmt::format("weight layout {}, wanted {}", call_.layouts[operand], kRowsLayout));
+          fmt::format("weight layout {} of {}, wanted {}", call_.layouts[operand], format->name,
+                      kRowsLayout));
   binding_.source.defines.emplace_back("WEIGHT_HEADER", '"' + header + '"');
   binding_.source.included.push_back(header);
-  binding_.variant += fmt::format("{}{}", binding_.variant.empty() ? "" : ".", format->name);
 }
 
 void Binder::vector(std::size_t operand) {

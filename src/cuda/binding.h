@@ -17,6 +17,12 @@
 // how a run becomes launches of it.
 namespace ingot::cuda {
 
+// What a launch may use of the GPU at hand.
+struct GpuLimits {
+  int multiprocessors = 0;
+  int shared_bytes = 0;  // dynamic shared memory of a block
+};
+
 // Queues launches of one compiled kernel. The parameter struct is the kernel's, defined once in its
 // .cu file for host and device.
 class Launcher {
@@ -26,6 +32,7 @@ class Launcher {
   void operator()(const Launch& launch, const Params& params) const {
     queue(launch, &params);
   }
+  virtual GpuLimits limits() const = 0;
 
  private:
   virtual void queue(const Launch& launch, const void* params) const = 0;
@@ -37,6 +44,7 @@ struct Binding {
   KernelSource source;
   std::string variant;  // for the kernel's name: "bf16.q4_1"
   std::size_t workspace_bytes = 0;
+  bool large_shared = false;  // launches ask for dynamic shared memory
   RunFunction run;
 };
 using BindingOrReason = std::variant<Binding, std::string>;
@@ -47,8 +55,9 @@ BindFunction find_binding(std::string_view op);
 // Stems of kernels/*.cu, sorted.
 std::vector<std::string_view> kernel_stems();
 
-// The layout of every weight: canonical rows as they are. Kernels read each format's own blocks, so
-// nothing is rounded and repacking for another device loses nothing.
+// Canonical rows as they are: the layout of every weight that is not in tiles (weight_tiles.h).
+// Kernels read each format's own blocks, so nothing is rounded and repacking for another device
+// loses nothing.
 inline constexpr std::string_view kRowsLayout = "cuda_rows";
 
 // Collects the defines of one call and the first reason against it.
@@ -62,13 +71,16 @@ class Binder {
   void type(std::string name, DType dtype);
   // That of a state: also i8 or e4m3, with scales (device/kv_row.cuh).
   void state(std::string name, DType dtype);
-  // A [rows, K] weight in any format that device/weight_<format>.cuh reads.
+  // A [rows, K] weight: in rows in any format that device/weight_<format>.cuh reads, or in tiles.
+  // Defines what device/weight.cuh wants but WIDTH and WEIGHT_ROWS.
   void weight(std::size_t operand);
+  bool in_tiles(std::size_t operand) const;
   // A vector of f32 (norm weights, biases, frequencies).
   void vector(std::size_t operand);
 
   // Memory of a run for itself.
   void workspace(std::size_t bytes) { binding_.workspace_bytes = bytes; }
+  void large_shared() { binding_.large_shared = true; }
 
   BindingOrReason finish(RunFunction run);
 

@@ -40,6 +40,12 @@ Context::Context(int ordinal) : api_(driver_or_throw()) {
   name_ = fmt::format("{} (cuda:{})", name.data(), ordinal);
   expect(api_.device_get_attribute(&multiprocessors_, kAttributeMultiprocessorCount, device_),
          "cuDeviceGetAttribute");
+  expect(api_.device_get_attribute(&shared_bytes_, kAttributeMaxSharedPerBlockOptin, device_),
+         "cuDeviceGetAttribute");
+  int major = 0;
+  expect(api_.device_get_attribute(&major, kAttributeComputeMajor, device_),
+         "cuDeviceGetAttribute");
+  launches_early_ = major >= 9;
   expect(api_.device_total_mem(&total_memory_, device_), "cuDeviceTotalMem");
   expect(api_.primary_ctx_retain(&handle_, device_), "cuDevicePrimaryCtxRetain");
   try {
@@ -106,7 +112,7 @@ void Context::release(DevicePointer address, std::size_t bytes) {
 }
 
 FunctionHandle Context::load(const std::string& content_name, const std::string& cubin,
-                             const std::string& function) {
+                             const std::string& function, bool large_shared) {
   enter();
   const std::lock_guard lock(mutex_);
   auto it = modules_.find(content_name);
@@ -120,6 +126,9 @@ FunctionHandle Context::load(const std::string& content_name, const std::string&
          content_name);
   // Not at the first launch: that would allocate on the device while serving.
   if (api_.func_load) expect(api_.func_load(handle), "cuFuncLoad", content_name);
+  if (large_shared)
+    expect(api_.func_set_attribute(handle, kFunctionAttributeMaxDynamicShared, shared_bytes_),
+           "cuFuncSetAttribute", content_name);
   return handle;
 }
 

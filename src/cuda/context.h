@@ -26,6 +26,10 @@ class Context {
   const DriverApi& api() const { return api_; }
   const std::string& name() const { return name_; }  // "NVIDIA H200 (cuda:0)"
   int multiprocessors() const { return multiprocessors_; }
+  // Of a block, where its kernel was loaded for it.
+  int shared_bytes() const { return shared_bytes_; }
+  // Whether a kernel may begin before the one ahead of it ends (programmatic dependent launch).
+  bool launches_early() const { return launches_early_; }
   std::size_t total_memory() const { return total_memory_; }
   std::size_t free_memory() const;
   // What allocate() has handed out and not got back, to the byte asked for.
@@ -40,9 +44,10 @@ class Context {
   DevicePointer allocate(std::size_t bytes, std::string_view purpose);
   void release(DevicePointer address, std::size_t bytes);
 
-  // The function of a cubin, loaded once by its content name.
+  // The function of a cubin, loaded once by its content name; with `large_shared` it may be
+  // launched with shared_bytes() of dynamic shared memory.
   FunctionHandle load(const std::string& content_name, const std::string& cubin,
-                      const std::string& function);
+                      const std::string& function, bool large_shared);
 
  private:
   DriverApi api_;
@@ -51,6 +56,8 @@ class Context {
   StreamHandle own_stream_ = nullptr;  // zeroing
   std::string name_;
   int multiprocessors_ = 0;
+  int shared_bytes_ = 0;
+  bool launches_early_ = false;
   std::size_t total_memory_ = 0;
   std::atomic<std::size_t> allocated_ = 0;
   std::mutex mutex_;  // of modules_

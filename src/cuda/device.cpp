@@ -5,7 +5,9 @@
 #include "cuda/binding.h"
 #include "cuda/context.h"
 #include "cuda/nvrtc_api.h"
+#include "cuda/weight_tiles.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -31,15 +33,25 @@ class StreamLauncher final : public Launcher {
                  std::string_view name)
       : context_(context), function_(function), stream_(stream), name_(name) {}
 
+  GpuLimits limits() const override {
+    return {.multiprocessors = context_.multiprocessors(), .shared_bytes = context_.shared_bytes()};
+  }
+
  private:
   void queue(const Launch& launch, const void* params) const override {
     if (launch.grid_x == 0 || launch.grid_y == 0) return;  // no rows
     void* arguments[] = {const_cast<void*>(params)};
     stream_.set_last_kernel(name_);
-    context_.expect(
-        context_.api().launch_kernel(function_, launch.grid_x, launch.grid_y, 1, launch.block, 1, 1,
-                                     0, stream_.handle(), arguments, nullptr),
-        "cuLaunchKernel", name_);
+    LaunchAttribute early{.id = kLaunchAttributeProgrammaticStream, .value = 1};
+    const LaunchConfig config{
+        .grid = {launch.grid_x, launch.grid_y, 1},
+        .block = {launch.block, 1, 1},
+        .shared_bytes = launch.shared,
+        .stream = stream_.handle(),
+        .attributes = &early,
+        .attribute_count = launch.early && context_.launches_early() ? 1u : 0};
+    context_.expect(context_.api().launch_kernel_ex(&config, function_, arguments, nullptr),
+                    "cuLaunchKernelEx", name_);
     if (synchronous()) stream_.synchronize();
   }
 
@@ -79,24 +91,54 @@ class CudaKernel final : public Kernel {
 };
 
 // A weight as rows: every dimension but the last.
-std::size_t bytes_of_rows(const WeightFormat& format, const Shape& shape) {
-  check(shape.rank() >= 1, "a weight has at least one dimension");
-  const auto dims = shape.dims();
-  const auto rows = checked_product(dims.first(dims.size() - 1));
-  if (!rows) fail(ErrorCode::kBadInput, "[cuda.weights] {} is too large", to_string(shape));
-  return weight_bytes(format, *rows, dims.back());
+struct Matrix {
+  std::int64_t rows;
+  std::int64_t columns;
+  Matrix(const Shape& shape) {
+    check(shape.rank() >= 1, "a weight has at least one dimension");
+    const auto dims = shape.dims();
+    const auto product = checked_product(dims.first(dims.size() - 1));
+    if (!product) fail(ErrorCode::kBadInput, "[cuda.weights] {} is too large", to_string(shape));
+    rows = *product;
+    columns = dims.back();
+  }
+};
+
+// Where linears and perhaps an embed read the matrix, and nothing else.
+bool wants_tiles(const WeightFormat& format, const Shape& shape, std::span<const WeightUse> uses) {
+  const auto is_matrix = [](const WeightUse& use) {
+    return use.op == "linear" && use.operand == 1;
+  };
+  const auto reads_tiles = [&](const WeightUse& use) {
+    return is_matrix(use) || (use.op == "embed" && use.operand == 1);
+  };
+  return shape.rank() == 2 && find_tile_format(format.name) &&
+         std::ranges::any_of(uses, is_matrix) && std::ranges::all_of(uses, reads_tiles);
 }
 
-void copy_rows(const WeightLayout& layout, const WeightFormat& format, const Shape& shape,
-               std::span<const std::byte> from, std::span<std::byte> to) {
-  if (layout.name != kRowsLayout)
-    fail(ErrorCode::kBadInput, "[cuda.weights] layout {} is not of a CUDA device, wanted {}",
-         layout.name, kRowsLayout);
-  const std::size_t bytes = bytes_of_rows(format, shape);
-  if (from.size() != bytes || to.size() != bytes)
-    fail(ErrorCode::kBadInput, "[cuda.weights] {} bytes to {}, wanted {} for {}{}", from.size(),
-         to.size(), bytes, format.name, to_string(shape));
-  std::memcpy(to.data(), from.data(), bytes);
+std::size_t layout_bytes(bool tiles, const WeightFormat& format, const Matrix& matrix) {
+  const std::size_t bytes = weight_bytes(format, matrix.rows, matrix.columns);
+  return tiles ? static_cast<std::size_t>(
+                     tile_bytes(*find_tile_format(format.name), matrix.rows, matrix.columns))
+               : bytes;
+}
+
+// Whether the layout is tiles. Throws Error{kBadInput} where layout or sizes are not of this
+// device.
+bool check_layout(const WeightLayout& layout, const WeightFormat& format, const Shape& shape,
+                  std::size_t rows, std::size_t packed) {
+  const bool tiles =
+      layout.name == kTilesLayout && shape.rank() == 2 && find_tile_format(format.name);
+  if (layout.name != kRowsLayout && !tiles)
+    fail(ErrorCode::kBadInput, "[cuda.weights] layout {} of {}{} is not of a CUDA device",
+         layout.name, format.name, to_string(shape));
+  const std::size_t row_bytes = layout_bytes(false, format, shape);
+  const std::size_t bytes = layout_bytes(tiles, format, shape);
+  if (rows != row_bytes || packed != bytes)
+    fail(ErrorCode::kBadInput,
+         "[cuda.weights] {} bytes of rows, {} of {}, wanted {} and {} for {}{}", rows, packed,
+         layout.name, row_bytes, bytes, format.name, to_string(shape));
+  return tiles;
 }
 
 class CudaDevice final : public Device {
@@ -126,16 +168,25 @@ class CudaDevice final : public Device {
   }
 
   WeightLayout weight_layout(const WeightFormat& format, const Shape& shape,
-                             std::span<const WeightUse> /*uses*/) const override {
-    return {std::string(kRowsLayout), bytes_of_rows(format, shape)};
+                             std::span<const WeightUse> uses) const override {
+    const bool tiles = wants_tiles(format, shape, uses);
+    return {std::string(tiles ? kTilesLayout : kRowsLayout), layout_bytes(tiles, format, shape)};
   }
   void pack_weight(const WeightLayout& layout, const WeightFormat& format, const Shape& shape,
                    std::span<const std::byte> rows, std::span<std::byte> packed) const override {
-    copy_rows(layout, format, shape, rows, packed);
+    const Matrix m(shape);
+    if (check_layout(layout, format, shape, rows.size(), packed.size()))
+      pack_tiles(format, m.rows, m.columns, rows, packed);
+    else
+      std::memcpy(packed.data(), rows.data(), rows.size());
   }
   void unpack_weight(const WeightLayout& layout, const WeightFormat& format, const Shape& shape,
                      std::span<const std::byte> packed, std::span<std::byte> rows) const override {
-    copy_rows(layout, format, shape, packed, rows);
+    const Matrix m(shape);
+    if (check_layout(layout, format, shape, rows.size(), packed.size()))
+      unpack_tiles(format, m.rows, m.columns, packed, rows);
+    else
+      std::memcpy(rows.data(), packed.data(), rows.size());
   }
 
   KernelOrReason find_kernel(const OpCall& call, CodeStore& code) const override {
@@ -147,7 +198,8 @@ class CudaDevice final : public Device {
     const std::string& cubin = jit_.compile(binding.source, code);
     FunctionHandle function = nullptr;
     if (context_)
-      function = context_->load(jit_.content_name(binding.source), cubin, binding.source.stem);
+      function = context_->load(jit_.content_name(binding.source), cubin, binding.source.stem,
+                                binding.large_shared);
     return std::make_unique<CudaKernel>(
         fmt::format("{}.{}.{}", call.op, jit_.arch(), binding.variant), std::move(binding),
         context_, function);

@@ -67,6 +67,7 @@ void resolve_work(DriverApi& api, Resolver& resolve) {
   resolve(api.func_get_attribute, "cuFuncGetAttribute");
   resolve(api.func_set_attribute, "cuFuncSetAttribute");
   resolve(api.launch_kernel, "cuLaunchKernel");
+  resolve(api.launch_kernel_ex, "cuLaunchKernelEx");
 }
 
 Error device_error(std::string message) {

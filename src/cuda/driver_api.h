@@ -27,11 +27,29 @@ inline constexpr Status kErrorNoDevice = 100;
 inline constexpr int kAttributeMultiprocessorCount = 16;
 inline constexpr int kAttributeComputeMajor = 75;
 inline constexpr int kAttributeComputeMinor = 76;
+inline constexpr int kAttributeMaxSharedPerBlockOptin = 97;
 inline constexpr int kFunctionAttributeLocalBytes = 3;
 inline constexpr int kFunctionAttributeRegisters = 4;
 inline constexpr int kFunctionAttributeMaxDynamicShared = 8;
+inline constexpr int kLaunchAttributeProgrammaticStream = 6;
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
+
+// CUlaunchAttribute, of which only whole numbers are used.
+struct LaunchAttribute {
+  int id = 0;
+  alignas(8) int value = 0;
+  int rest_of_the_union[15] = {};
+};
+// CUlaunchConfig.
+struct LaunchConfig {
+  unsigned grid[3] = {1, 1, 1};
+  unsigned block[3] = {1, 1, 1};
+  unsigned shared_bytes = 0;
+  StreamHandle stream = nullptr;
+  LaunchAttribute* attributes = nullptr;
+  unsigned attribute_count = 0;
+};
 
 struct DriverApi {
   Status (*get_error_name)(Status, const char**);
@@ -69,6 +87,7 @@ struct DriverApi {
   Status (*func_set_attribute)(FunctionHandle, int, int);
   Status (*launch_kernel)(FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned,
                           unsigned, unsigned, StreamHandle, void**, void**);
+  Status (*launch_kernel_ex)(const LaunchConfig*, FunctionHandle, void**, void**);
   // Loads the code of a lazily loaded function now, so that the first launch allocates nothing.
   // Null in drivers before CUDA 12.4.
   Status (*func_load)(FunctionHandle);

@@ -113,8 +113,7 @@ fs::path resolve_engine(const std::string& model, const Device& device,
   if (is_engine(model)) return model;
   std::error_code error;
   const fs::path folder = cache_folder() / "engines";
-  const std::string key =
-      engine_cache_key(identity_of(model, options), device.info().target, options.build);
+  const std::string key = engine_cache_key(identity_of(model, options), device, options.build);
   const fs::path path =
       folder / (plain_name(fs::path(model).stem().string()) + "-" + key.substr(0, 16) + ".ingot");
   if (fs::exists(path, error)) {

@@ -9,6 +9,7 @@
 #include <cuda.h>
 #include <nvrtc.h>
 
+#include <cstddef>
 #include <type_traits>
 
 namespace {
@@ -83,6 +84,11 @@ static_assert(kSame<decltype(DriverApi::module_get_function), decltype(&cuModule
 static_assert(kSame<decltype(DriverApi::func_get_attribute), decltype(&cuFuncGetAttribute)>);
 static_assert(kSame<decltype(DriverApi::func_set_attribute), decltype(&cuFuncSetAttribute)>);
 static_assert(kSame<decltype(DriverApi::launch_kernel), decltype(&cuLaunchKernel)>);
+static_assert(kSame<decltype(DriverApi::launch_kernel_ex), decltype(&cuLaunchKernelEx)>);
+static_assert(sizeof(ingot::cuda::LaunchConfig) == sizeof(CUlaunchConfig));
+static_assert(offsetof(ingot::cuda::LaunchConfig, attributes) == offsetof(CUlaunchConfig, attrs));
+static_assert(sizeof(ingot::cuda::LaunchAttribute) == sizeof(CUlaunchAttribute));
+static_assert(offsetof(ingot::cuda::LaunchAttribute, value) == offsetof(CUlaunchAttribute, value));
 #if CUDA_VERSION >= 12040
 static_assert(kSame<decltype(DriverApi::func_load), decltype(&cuFuncLoad)>);
 #endif
@@ -94,6 +100,10 @@ static_assert(ingot::cuda::kAttributeMultiprocessorCount ==
               CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(ingot::cuda::kAttributeComputeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 static_assert(ingot::cuda::kAttributeComputeMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+static_assert(ingot::cuda::kAttributeMaxSharedPerBlockOptin ==
+              CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+static_assert(ingot::cuda::kLaunchAttributeProgrammaticStream ==
+              CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 static_assert(ingot::cuda::kFunctionAttributeLocalBytes == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
 static_assert(ingot::cuda::kFunctionAttributeRegisters == CU_FUNC_ATTRIBUTE_NUM_REGS);
 static_assert(ingot::cuda::kFunctionAttributeMaxDynamicShared ==

@@ -5,6 +5,7 @@
 #include "cuda/binding.h"
 #include "cuda/context.h"
 #include "cuda/nvrtc_api.h"
+#include "cuda/weight_tiles.h"
 #include "ops/attrs.h"
 #include "ops/ops.h"
 #include "quant/weight_format.h"
@@ -109,6 +110,21 @@ TEST(Target, PacksEveryFormatWithoutLoss) {
     EXPECT_EQ(code_of([&] { device->unpack_weight(layout, *format, shape, packed, back); }),
               ErrorCode::kBadInput);
   }
+}
+
+TEST(Target, TilesAreForLinearsAndTheirEmbeddings) {
+  const auto device = make_cuda_target("sm_80");
+  const WeightUse linear{.op = "linear", .operand = 1}, embed{.op = "embed", .operand = 1},
+      bias{.op = "linear", .operand = 2};
+  const auto name = [&](std::string_view format, std::vector<WeightUse> uses) {
+    return device->weight_layout(weight_format(format), {40, 256}, uses).name;
+  };
+  EXPECT_EQ(name("bf16", {linear}), kTilesLayout);
+  EXPECT_EQ(name("q4_0", {linear, embed}), kTilesLayout);
+  EXPECT_EQ(name("bf16", {embed}), kRowsLayout);
+  EXPECT_EQ(name("bf16", {linear, bias}), kRowsLayout);
+  EXPECT_EQ(name("q6_k", {linear}), kRowsLayout);
+  EXPECT_EQ(name("f32", {linear}), kRowsLayout);
 }
 
 TEST(FindKernel, EveryOpAndEveryFormatIsCovered) {

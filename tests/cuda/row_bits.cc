@@ -111,32 +111,57 @@ bool same_row(const Bytes& all, std::size_t row, const Bytes& one) {
                     all.begin() + static_cast<std::ptrdiff_t>(row * one.size()));
 }
 
-void check_linear(Device& device, std::string_view format_name,
-                  std::vector<std::string>& failures) {
-  constexpr std::int64_t kTokens = 61, kN = 96, kK = 512;
+struct LinearShape {
+  std::string_view format;
+  std::int64_t rows;
+  std::int64_t columns;
+  bool swiglu = false;
+};
+
+// 200 rows of x at once against runs of them, alone, in other numbers and at other places.
+void check_linear(Device& device, const LinearShape& shape, std::vector<std::string>& failures) {
+  constexpr std::int64_t kTokens = 200;
   std::mt19937 random(7);
   Calls calls(device);
-  const WeightFormat& format = weight_format(format_name);
-  ValueType weight = plain(DType::kF32, {kN, kK});
+  const WeightFormat& format = weight_format(shape.format);
+  ValueType weight = plain(DType::kF32, {shape.rows, shape.columns});
   weight.format = &format;
   const WeightUse use{.op = "linear", .operand = 1};
   const auto layout = device.weight_layout(format, weight.at({}), std::span(&use, 1));
-  const auto weights = calls.upload(random_rows(format, kN, kK, random));
-  const Bytes x = normals(kTokens * kK, random);
-  const Attrs attrs = write_attrs(LinearAttrs{.out = "bf16"});
+  Bytes packed(layout.bytes);
+  device.pack_weight(layout, format, weight.at({}),
+                     random_rows(format, shape.rows, shape.columns, random), packed);
+  const auto weights = calls.upload(packed);
+  const Bytes x = normals(kTokens * static_cast<std::size_t>(shape.columns), random);
+  const Attrs attrs = write_attrs(LinearAttrs{.swiglu = shape.swiglu, .out = "bf16"});
   const auto run = [&](std::int64_t first, std::int64_t count) {
+    const std::int64_t row_bytes = shape.columns * 2;
     const auto rows =
-        calls.upload(Bytes(x.begin() + first * kK * 2, x.begin() + (first + count) * kK * 2));
+        calls.upload(Bytes(x.begin() + first * row_bytes, x.begin() + (first + count) * row_bytes));
     return calls.run("linear", attrs,
-                     {{plain(DType::kBF16, {Symbol::kTokens, kK}), "", rows.get()},
+                     {{plain(DType::kBF16, {Symbol::kTokens, shape.columns}), "", rows.get()},
                       {weight, layout.name, weights.get()}},
                      dims_of(count));
   };
   const Bytes all = run(0, kTokens);
-  for (std::int64_t t = 0; t < kTokens; ++t)
-    if (!same_row(all, static_cast<std::size_t>(t), run(t, 1)))
-      failures.push_back(
-          fmt::format("linear {}: row {} of {} differs alone", format_name, t, kTokens));
+  const auto one = static_cast<std::ptrdiff_t>(all.size() / kTokens);
+  for (const auto& [first, count] : std::initializer_list<std::pair<int, int>>{{0, 1},
+                                                                               {7, 1},
+                                                                               {101, 1},
+                                                                               {199, 1},
+                                                                               {3, 2},
+                                                                               {11, 7},
+                                                                               {90, 8},
+                                                                               {5, 16},
+                                                                               {100, 33},
+                                                                               {64, 64},
+                                                                               {120, 65}})
+    if (const Bytes some = run(first, count);
+        !std::equal(some.begin(), some.end(), all.begin() + first * one))
+      failures.push_back(fmt::format("linear {}[{}, {}]{}: rows {} to {} of {} differ among {}",
+                                     shape.format, shape.rows, shape.columns,
+                                     shape.swiglu ? " with swiglu" : "", first, first + count - 1,
+                                     kTokens, count));
 }
 
 // A prompt of 700 tokens at once against its tokens one at a time, and so blocks that go through a
@@ -200,8 +225,27 @@ void check_attention(Device& device, DType cache, std::int64_t window,
 
 std::vector<std::string> check_row_bits(Device& device) {
   std::vector<std::string> failures;
-  for (const std::string_view format : {"bf16", "f32", "q4_1", "q6_k"})
-    check_linear(device, format, failures);
+  // Of tiles: even and uneven slices, rows and columns that fill no tile, fewer pieces than slices.
+  for (const LinearShape& shape : std::initializer_list<LinearShape>{
+           {"f32", 96, 512},
+           {"q4_1", 96, 512},
+           {"q6_k", 96, 512},
+           {"bf16", 96, 512},
+           {"bf16", 4100, 1984},
+           {"bf16", 37, 333},
+           {"bf16", 12288, 96, true},
+           {"int8", 96, 1000},
+           {"int8", 53, 77},
+           {"int8", 160, 4096, true},
+           {"int4", 96, 4160},
+           {"int4", 8450, 192},
+           {"q4_0", 70, 4128},
+           {"q4_0", 6144, 96},
+           {"q4_0", 128, 2048, true},
+           {"q8_0", 96, 992},
+           {"q8_0", 4352, 64},
+       })
+    check_linear(device, shape, failures);
   for (const DType cache : {DType::kBF16, DType::kI8, DType::kE4M3})
     for (const std::int64_t window : {0, 40, 300}) check_attention(device, cache, window, failures);
   return failures;

@@ -7,7 +7,11 @@ namespace ingot::cuda {
 struct Launch {
   unsigned grid_x = 1;
   unsigned grid_y = 1;
-  unsigned block = 1;  // threads, in one dimension
+  unsigned block = 1;   // threads, in one dimension
+  unsigned shared = 0;  // bytes of dynamic shared memory
+  // May begin while the kernel before it still runs, where the GPU can: it waits for that one's end
+  // itself (device/ring.cuh) before it reads or writes what that one may have written or read.
+  bool early = false;
 };
 
 // Threads of the elementwise kernels, one value each.

@@ -35,6 +35,13 @@ __device__ inline float exp2_fast(float x) {
   return y;
 }
 
+// (a & mask) | bits, in one instruction whatever is constant.
+__device__ inline u32 and_or(u32 a, u32 mask, u32 bits) {
+  u32 result;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(result) : "r"(a), "r"(mask), "r"(bits));
+  return result;
+}
+
 __device__ inline u32 fma_bf16x2(u32 a, u32 b, u32 c) {
   u32 result;
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));

@@ -24,6 +24,7 @@ constexpr Launch add_rms_norm_launch(long long rows) {
 #ifdef __CUDACC__
 // Defines: WIDTH, X_TYPE.
 #include "cuda/device/reduce.cuh"
+#include "cuda/device/ring.cuh"
 
 namespace ingot::cuda {
 
@@ -31,6 +32,7 @@ namespace ingot::cuda {
 extern "C" __global__ void __launch_bounds__(kAddNormThreads)
     add_rms_norm(const __grid_constant__ AddRmsNormParams p) {
   constexpr int kValues = (WIDTH + kAddNormThreads - 1) / kAddNormThreads;  // a thread's
+  allow_next_kernel();
   __shared__ float scratch[kAddNormThreads / 32];
   const i64 base = static_cast<i64>(blockIdx.x) * WIDTH;
   const X_TYPE* x = static_cast<const X_TYPE*>(p.x) + base;

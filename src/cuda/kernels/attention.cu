@@ -26,6 +26,7 @@ constexpr long long attention_partial_bytes(long long rows, long long heads, lon
 // bits, HEAD_DIM a multiple of 32, PAGE_TOKENS of 16, no SINKS).
 #if TENSOR_CORES
 #include "cuda/device/attention_splits.cuh"
+#include "cuda/device/ring.cuh"
 
 namespace ingot::cuda {
 
@@ -46,6 +47,7 @@ constexpr int kAttentionBlocks = HEAD_DIM <= 96 ? 4 : HEAD_DIM <= 128 ? 3 : 2;
 extern "C" __global__ void __launch_bounds__(kAttentionThreads, kAttentionBlocks)
     attention(const __grid_constant__ AttentionParams p) {
   using Attention = SplitAttention<AttentionShape>;
+  allow_next_kernel();
   __shared__ Attention::Shared shared;
   if (p.merges) {
     const int head = blockIdx.y;
@@ -65,6 +67,7 @@ extern "C" __global__ void __launch_bounds__(kAttentionThreads, kAttentionBlocks
 #else
 #include "cuda/device/kv_page.cuh"
 #include "cuda/device/reduce.cuh"
+#include "cuda/device/ring.cuh"
 #include "cuda/device/sequence.cuh"
 
 namespace ingot::cuda {
@@ -86,6 +89,7 @@ extern "C" __global__ void __launch_bounds__(kAttentionThreads, 1)
   __shared__ float scratch[kAttentionThreads / 32];
   __shared__ float2 partial[kGroups * kColumns];
 
+  allow_next_kernel();
   const int row = blockIdx.x;
   const int head = blockIdx.y;
   const int kv_head = head / (HEADS / KV_HEADS);

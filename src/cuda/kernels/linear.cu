@@ -1,7 +1,9 @@
 #include "cuda/device/launch.cuh"
+#include "cuda/device/linear_tiles_params.cuh"
 
 namespace ingot::cuda {
 
+// Of the plain kernel, which takes every format and type; LinearTilesParams are the other's.
 struct LinearParams {
   const void* x;         // [rows, WIDTH]
   const void* weight;    // [WEIGHT_ROWS, WIDTH] in the weight's format
@@ -25,10 +27,27 @@ constexpr Launch linear_launch(long long rows, long long weight_rows) {
 }  // namespace ingot::cuda
 
 #ifdef __CUDACC__
+#ifdef TENSOR_TILES
+// Defines: OUT_TYPE, TILE_BITS, TILE_GROUP, TILE_ROW_SCALE. Sizes are parameters, so that an
+// engine's matrices share their code.
+namespace ingot::cuda {
+inline constexpr TileFormat kTileFormat = {TILE_BITS, TILE_GROUP, TILE_ROW_SCALE != 0};
+}
+#include "cuda/device/linear_tiles.cuh"
+
+namespace ingot::cuda {
+
+extern "C" __global__ void __launch_bounds__(kLinearTilesThreads, 1)
+    linear(const __grid_constant__ LinearTilesParams p) {
+  linear_tiles(p);
+}
+
+}  // namespace ingot::cuda
+#else
 // Defines: WIDTH, WEIGHT_ROWS, SWIGLU, INTERLEAVE, HAS_BIAS, HAS_RESIDUAL, X_TYPE, RESIDUAL_TYPE,
-// OUT_TYPE, WEIGHT_HEADER.
+// OUT_TYPE, and the weight's (device/weight.cuh).
 #include "cuda/device/reduce.cuh"
-#include WEIGHT_HEADER
+#include "cuda/device/weight.cuh"
 
 namespace ingot::cuda {
 
@@ -42,14 +61,15 @@ struct Outputs {
 // order of i, then lanes are summed by a butterfly. It depends neither on the number of rows nor on
 // a row's place among them.
 template <int Rows>
-__device__ Outputs multiply(const u8* first_row, const u8* second_row, const X_TYPE* x, int count) {
+__device__ Outputs multiply(const void* weight, int first_row, int second_row, const X_TYPE* x,
+                            int count) {
   const int lane = threadIdx.x % 32;
   float sums[Rows][2] = {};
   for (int k = lane * 8; k < WIDTH; k += 32 * 8) {
     float w0[8];
     float w1[8];
-    Weight::load8<WIDTH>(first_row, k, w0);
-    Weight::load8<WIDTH>(second_row, k, w1);
+    load_weight8(weight, first_row, k, w0);
+    load_weight8(weight, second_row, k, w1);
 #pragma unroll
     for (int m = 0; m < Rows; ++m) {
       float v[8];
@@ -82,15 +102,12 @@ extern "C" __global__ void __launch_bounds__(kLinearWarps * 32, 3)
   // Weight rows of the pair; a last odd row is taken twice.
   const int first = SWIGLU ? pair / INTERLEAVE * 2 * INTERLEAVE + pair % INTERLEAVE : 2 * pair;
   const int second = SWIGLU ? first + INTERLEAVE : min(first + 1, WEIGHT_ROWS - 1);
-  const u8* weight = static_cast<const u8*>(p.weight);
-  const u8* first_row = weight + first * Weight::row_bytes<WIDTH>();
-  const u8* second_row = weight + second * Weight::row_bytes<WIDTH>();
   const int row0 = static_cast<int>(blockIdx.y) * kLinearRows;
   const int count = min(kLinearRows, p.rows - row0);
   const X_TYPE* x = static_cast<const X_TYPE*>(p.x) + static_cast<i64>(row0) * WIDTH;
 
-  const auto [a0, b0] = count == 1 ? multiply<1>(first_row, second_row, x, count)
-                                   : multiply<kLinearRows>(first_row, second_row, x, count);
+  const auto [a0, b0] = count == 1 ? multiply<1>(p.weight, first, second, x, count)
+                                   : multiply<kLinearRows>(p.weight, first, second, x, count);
   if (lane >= count) return;
   float a = a0;
   float b = b0;
@@ -112,4 +129,5 @@ extern "C" __global__ void __launch_bounds__(kLinearWarps * 32, 3)
 }
 
 }  // namespace ingot::cuda
+#endif
 #endif

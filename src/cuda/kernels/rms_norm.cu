@@ -21,11 +21,13 @@ constexpr Launch rms_norm_launch(long long rows) {
 #ifdef __CUDACC__
 // Defines: WIDTH, X_TYPE.
 #include "cuda/device/reduce.cuh"
+#include "cuda/device/ring.cuh"
 
 namespace ingot::cuda {
 
 extern "C" __global__ void __launch_bounds__(kNormThreads)
     rms_norm(const __grid_constant__ RmsNormParams p) {
+  allow_next_kernel();
   __shared__ float scratch[kNormThreads / 32];
   const i64 base = static_cast<i64>(blockIdx.x) * WIDTH;
   const X_TYPE* x = static_cast<const X_TYPE*>(p.x) + base;
