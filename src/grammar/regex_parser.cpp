@@ -4,6 +4,7 @@
 #include "text/utf8.h"
 
 #include <optional>
+#include <utility>
 
 namespace ingot::grammar {
 
@@ -72,11 +73,11 @@ class Parser {
 
   ExprId alternative(int depth) {
     std::vector<ExprId> parts;
-    const bool anchored_begin = depth == 0 && (take("^") || take("\\A"));
+    const bool anchored_begin = depth == 0 && take("^");
     if (depth == 0 && use_.search && !anchored_begin) parts.push_back(anything());
     bool anchored_end = false;
     while (!at_end() && !next_is("|") && !next_is(")")) {
-      if (depth == 0 && (take("$") || take("\\Z") || take("\\z"))) {
+      if (depth == 0 && take("$")) {
         if (!at_end() && !next_is("|")) refuse("'$' before the end");
         anchored_end = true;
         break;
@@ -105,7 +106,7 @@ class Parser {
     }
     take("?");  // lazy: the same texts match
     if (next_is("+")) refuse("a possessive quantifier");
-    if (next_is("*") || next_is("?")) refuse("two quantifiers in a row");
+    if (next_is("*") || next_is("?") || braces()) refuse("two quantifiers in a row");
     const int limit = rules_.limits().max_repeat;
     if (min > limit || max > limit) {
       at_ = begin;
@@ -118,23 +119,37 @@ class Parser {
     return rules_.repeat(what, min, max);
   }
 
-  // {m}, {m,}, {m,n}; anything else after "{" is text.
-  bool counts(int& min, int& max) {
-    if (!next_is("{")) return false;
+  struct Counts {
+    int min = 0;
+    int max = kUnbounded;
+    std::size_t end = 0;
+  };
+
+  // What "{m}", "{m,}" or "{m,n}" says, if that comes next; after any other "{" both languages read
+  // text, but for "{,n}", which only ECMAScript does.
+  std::optional<Counts> braces() {
+    if (!next_is("{")) return std::nullopt;
     const std::size_t begin = at_++;
     const auto low = number();
-    if (low) {
-      min = max = *low;
-      if (take(",")) {
-        const auto high = number();
-        max = high ? *high : kUnbounded;
-      }
-    }
-    if (!low || !take("}")) {
-      at_ = begin;
-      return false;
-    }
-    if (max != kUnbounded && max < min) refuse("a repetition with its counts reversed");
+    const bool comma = take(",");
+    const auto high = comma ? number() : low;
+    const bool closed = (low || comma) && take("}");
+    const std::size_t end = std::exchange(at_, begin);
+    if (!closed) return std::nullopt;
+    if (!low)
+      refuse(
+          fmt::format("{:?}, a repetition to some languages and text to others; write "
+                      "\"{{0{}\" or \"\\{{{}\"",
+                      text_.substr(begin, end - begin), text_.substr(begin + 1, end - begin - 1),
+                      text_.substr(begin + 1, end - begin - 1)));
+    if (high && *high < *low) refuse("a repetition with its counts reversed");
+    return Counts{.min = *low, .max = high.value_or(kUnbounded), .end = end};
+  }
+
+  bool counts(int& min, int& max) {
+    const auto found = braces();
+    if (!found) return false;
+    min = found->min, max = found->max, at_ = found->end;
     return true;
   }
 
@@ -154,6 +169,7 @@ class Parser {
     if (next_is("\\")) return write(escape(false).narrow);
     for (const char* misplaced : {"*", "+", "?"})
       if (next_is(misplaced)) refuse("a quantifier with nothing before it");
+    if (braces()) refuse("a quantifier with nothing before it");
     if (next_is("^") || next_is("$"))
       refuse("'^' or '$' inside; they are supported at the ends only");
     return write(CharSet::one(literal()));
@@ -170,13 +186,9 @@ class Parser {
     if (take("?")) {
       if (next_is("=") || next_is("!")) refuse("a lookahead");
       if (next_is("<=") || next_is("<!")) refuse("a lookbehind");
-      if (take("P<") || take("<")) {
-        const std::size_t close = text_.find('>', at_);
-        if (close == std::string_view::npos) refuse("a group's name without '>'");
-        at_ = close + 1;
-      } else if (!take(":")) {
-        refuse("a group with flags or of another special kind");
-      }
+      if (next_is("<") || next_is("P<"))
+        refuse("a named group, which no two languages write alike; write (...)");
+      if (!take(":")) refuse("a group with flags or of another special kind");
     }
     const ExprId inner = alternatives(depth + 1);
     if (!take(")")) refuse("'(' without ')'");
@@ -192,11 +204,13 @@ class Parser {
       if (at_end()) refuse("'[' without ']'");
       if (next_is("[:") || next_is("&&") || next_is("--")) refuse("a class operation");
       ClassPart part = class_part();
-      if (part.single && next_is("-") && !next_is("-]")) {
+      if (next_is("-") && !next_is("-]")) {
         ++at_;
         if (at_end()) refuse("'[' without ']'");
         const ClassPart last = class_part();
-        if (!last.single || *last.single < *part.single) refuse("a range that does not ascend");
+        if (!part.single || !last.single)
+          refuse("a range from or to a class; write '-' at the end, or \\-,");
+        if (*last.single < *part.single) refuse("a range that does not ascend");
         part.narrow = part.wide = CharSet({{*part.single, *last.single}});
       }
       narrow = narrow.united(part.narrow);
@@ -249,7 +263,12 @@ class Parser {
       case 'u':
         return single(unicode());
       case 'c':
-        return single(control());
+        refuse("\\c, which not every language knows; write \\xHH");
+      case 'A':
+        refuse("\\A, which not every language knows; write ^");
+      case 'Z':
+      case 'z':
+        refuse(fmt::format("\\{}, which not every language knows; write $", c));
       case 'b':
         if (in_class) return single('\b');
         refuse("\\b, a word boundary");
@@ -285,31 +304,15 @@ class Parser {
     return value;
   }
 
+  // Python joins no pair of surrogates and has no \u{H}.
   char32_t unicode() {
-    char32_t code = 0;
-    if (take("{")) {
-      const std::size_t begin = at_;
-      while (!at_end() && hex_value(text_[at_]) >= 0 && at_ - begin < 6)
-        code = code * 16 + static_cast<char32_t>(hex_value(text_[at_++]));
-      if (at_ == begin || !take("}")) refuse("\\u{...} without one to six hexadecimal digits");
-    } else {
-      code = hex(4);
-      if (code >= 0xd800 && code <= 0xdbff && take("\\u")) {
-        const char32_t low = hex(4);
-        if (low < 0xdc00 || low > 0xdfff) refuse("half a surrogate pair");
-        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-      }
-    }
-    if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) refuse("no Unicode character");
+    constexpr std::string_view kRemedy = "write the character itself";
+    if (next_is("{"))
+      refuse(fmt::format("\\u{{...}}, which not every language knows; {}", kRemedy));
+    const char32_t code = hex(4);
+    if (code >= 0xd800 && code <= 0xdfff)
+      refuse(fmt::format("a surrogate, which is no character; {}", kRemedy));
     return code;
-  }
-
-  char32_t control() {
-    if (at_end()) refuse("\\c without a letter");
-    const char c = text_[at_];
-    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))) refuse("\\c without a letter");
-    ++at_;
-    return static_cast<char32_t>(c) & 31;
   }
 
   RuleSet& rules_;

@@ -20,7 +20,9 @@ struct RegexUse {
 
 // A regular expression of the kind that ECMAScript and Python share: literals, ".", classes, \d \w
 // \s and their opposites, groups, "|", "*", "+", "?", "{m,n}", "^" and "$" at the ends. Where the
-// two differ in what they match, what both match. Throws Error{kRequest} that names what is not
+// two differ in what they match, what both match; what one of them does not know or takes for text
+// is refused. Of ECMAScript's two modes: characters are whole, as under the flag "u", and a bracket
+// that closes nothing is text, as without it. Throws Error{kRequest} that names what is not
 // supported and where.
 ExprId parse_regex(RuleSet& rules, std::string_view pattern, const RegexUse& use);
 

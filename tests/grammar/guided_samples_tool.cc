@@ -1,7 +1,7 @@
-// Reads JSON Schemas, one a line, and writes for each a line of JSON: {"refused": why} or
-// {"texts": [...], "whole": n}. The texts are drawn token by token under the masks; those that
-// reached an end token come first, and there are `whole` of them. scripts/check_schemas validates
-// them.
+// Reads JSON Schemas, one a line, or regular expressions as texts of JSON, and writes for each a
+// line of JSON: {"refused": why} or {"texts": [...], "whole": n}. The texts are drawn token by
+// token under the masks; those that reached an end token come first, and there are `whole` of
+// them. scripts/check_schemas validates them.
 //
 //   guided_samples VOCABULARY TEXTS SEED < schemas      VOCABULARY: tokenizer.json or a .gguf file
 #include "base/error.h"
@@ -103,9 +103,13 @@ class Writer {
   Mask closing_, short_, ends_;
 };
 
-OrderedJson answer(GrammarCompiler& compiler, Writer& writer, const std::string& schema,
-                   int count) {
-  const auto grammar = compiler.compile({.kind = GrammarKind::kJsonSchema, .text = schema});
+Grammar read_grammar(const std::string& line) {
+  if (!line.starts_with('"')) return {.kind = GrammarKind::kJsonSchema, .text = line};
+  return {.kind = GrammarKind::kRegex, .text = OrderedJson::parse(line).get<std::string>()};
+}
+
+OrderedJson answer(GrammarCompiler& compiler, Writer& writer, const std::string& line, int count) {
+  const auto grammar = compiler.compile(read_grammar(line));
   if (!grammar.ok()) return {{"refused", grammar.error().message()}};
   OrderedJson whole = OrderedJson::array();
   OrderedJson cut = OrderedJson::array();

@@ -72,11 +72,11 @@ TEST(Regex, ClassesAndEscapes) {
       {R"(\d+)", {"0", "42"}, {"", "a", "٣"}},
       {R"(\w-\W)", {"_-!", "a- "}, {"a-b", "!-!"}},
       {R"([\s\d]{2})", {" 1", "\t\n"}, {"a1", "1"}},
-      {R"(\x41\u00e9\u{1F600}\uD83D\uDE00)", {"Aé😀😀"}, {"aé😀😀"}},
+      {R"(\x41\u00e9😀[\b\0])", {"Aé😀\b"}, {"aé😀\b"}},
       {R"([^\n]\.\/\-)", {"x./-", "é./-"}, {"\n./-", "x,/-"}},
       {R"({"a": [0-9]{1,2}})", {R"({"a": 7})", R"({"a": 42})"}, {R"({"a": 123})", R"("a": 7)"}},
       {R"(^(?:yes|no)$)", {"yes", "no"}, {"yesno", ""}},
-      {R"((?<year>\d{4})-(?P<m>\d\d))", {"2024-01"}, {"24-01"}},
+      {R"((\d{4})-(?:\d\d))", {"2024-01"}, {"24-01"}},
       {"a|b|", {"a", "b", ""}, {"ab"}},
       {"[a-]|[-z]|[]]?", {"a", "-", "z"}, {"b"}},
   };
@@ -116,7 +116,28 @@ TEST(Regex, NamesWhatItDoesNotSupport) {
       {R"(\q)", "the unknown escape"},
       {R"(\)", "a backslash at the end"},
       {R"([z-a])", "does not ascend"},
-      {R"(\uD800)", "no Unicode character"},
+      {R"(\uD800)", "a surrogate"},
+      {R"(\ud83d\ude00)", "write the character itself at"},
+      {R"(\u{1F600})", "write the character itself at"},
+      {R"(\cA)", R"(\c, which not every language knows; write \xHH at)"},
+      {R"(\Aa)", "write ^ at"},
+      {R"(a\Z)", "write $ at"},
+      {"(?<n>a)", "a named group"},
+      {"(?P<n>a)", "a named group"},
+      {R"([\w-.])", "a range from or to a class"},
+      {R"([\d-x])", "a range from or to a class"},
+      {R"([!-\d])", "a range from or to a class"},
+      {"x{,3}",
+       R"("{,3}", a repetition to some languages and text to others; write "{0,3}" or "\{,3}")"},
+      {"x{,}", R"(write "{0,}")"},
+      {"{,3}", R"(write "{0,3}")"},
+      {"a{2}{3}", "two quantifiers"},
+      {"a*{3}", "two quantifiers"},
+      {"a+?{2,}", "two quantifiers"},
+      {"a?{,2}", R"(write "{0,2}")"},
+      {"{2}", "nothing before it"},
+      {"(a|{2,3})", "nothing before it"},
+      {"a{2}+", "possessive"},
       {"\xff", "ill-formed UTF-8"},
   };
   for (const auto& [pattern, what] : cases)
@@ -125,6 +146,17 @@ TEST(Regex, NamesWhatItDoesNotSupport) {
         << pattern;
   EXPECT_THAT(tiny.refusal(regex(std::string(50000, '('))), HasSubstr("nested deeper"));
   EXPECT_THAT(tiny.refusal(regex(std::string(2 << 20, 'a'))), HasSubstr("at most"));
+}
+
+// Braces that count nothing are text in Python and in ECMAScript without the flag "u".
+TEST(Regex, OtherBracesAreText) {
+  TinyCompiler tiny;
+  for (const char* pattern : {"{", "}", "]", "{}", "{2", "a{", "a{1", "a{1,", "a{1,2", "a{,",
+                              "a{,2", "a{x}", "a{1,x}", "a{-1}", "a{1}{", "{a}"}) {
+    const std::string text = std::string_view(pattern) == "a{1}{" ? "a{" : pattern;
+    EXPECT_TRUE(accepts(tiny, tiny.ready(regex(pattern)), text)) << pattern;
+  }
+  EXPECT_TRUE(accepts(tiny, tiny.ready(regex("{{2}}{2,}{*")), "{{}}}"));
 }
 
 TEST(Regex, CountedRepetitionsAreExact) {
