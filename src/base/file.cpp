@@ -156,8 +156,9 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(without_links(std::mo
 
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
+  // Never committed, and not another's by now.
+  if (!direct_ && !nameless_ && has_its_name()) ::unlink(temporary_.c_str());
   ::close(fd_);
-  if (!direct_ && !nameless_) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::fail_with_errno(std::string_view what) const {
@@ -209,29 +210,56 @@ void AtomicFile::flush() {
   buffer_.clear();
 }
 
+std::filesystem::path AtomicFile::partial() const {
+  std::filesystem::path path = path_;
+  return path += ".partial";
+}
+
+// A link cannot replace what has the name already, a rename can.
+void AtomicFile::name(const std::filesystem::path& path) {
+  if (nameless_ && ::linkat(AT_FDCWD, by_descriptor(fd_).c_str(), AT_FDCWD, temporary_.c_str(),
+                            AT_SYMLINK_FOLLOW) != 0)
+    fail_with_errno("link");
+  nameless_ = false;
+  if (::rename(temporary_.c_str(), path.c_str()) != 0) fail_with_errno("rename");
+}
+
+void AtomicFile::show_partial() {
+  if (direct_ || shown_) return;
+  name(partial());
+  temporary_ = partial();
+  shown_ = true;
+}
+
+bool AtomicFile::has_its_name() const {
+  struct stat named{}, own{};
+  return ::stat(temporary_.c_str(), &named) == 0 && ::fstat(fd_, &own) == 0 &&
+         named.st_ino == own.st_ino && named.st_dev == own.st_dev;
+}
+
+void AtomicFile::update() {
+  flush();
+  if (shown_ && !has_its_name())
+    fail(ErrorCode::kSystem, "[file.update] {}: removed or replaced while it was written",
+         temporary_.string());
+}
+
 std::filesystem::path AtomicFile::commit_partial() {
   if (direct_)
     flush();
   else
-    path_ += ".partial", commit();
+    path_ = partial(), commit();
   return path_;
 }
 
 void AtomicFile::commit() {
-  flush();
+  update();
   if (direct_) {
     if (::close(std::exchange(fd_, -1)) != 0) fail_with_errno("close");
     return;
   }
   if (::fsync(fd_) != 0) fail_with_errno("fsync");
-  if (nameless_) {
-    // A link cannot replace what has the name already, a rename can.
-    if (::linkat(AT_FDCWD, by_descriptor(fd_).c_str(), AT_FDCWD, temporary_.c_str(),
-                 AT_SYMLINK_FOLLOW) != 0)
-      fail_with_errno("link");
-    nameless_ = false;
-  }
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno("rename");
+  name(path_);
   ::close(std::exchange(fd_, -1));
   // The rename itself is durable only once the folder is.
   const FileDescriptor dir{::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};

@@ -63,8 +63,17 @@ class AtomicFile {
   // Instead of commit(), for work that broke off and is worth keeping: what is written so far
   // appears as path.partial. Returns where it is; what is written as it comes is there already.
   std::filesystem::path commit_partial();
+  // From now on what is written stands in path.partial, in place of what an earlier run left there,
+  // as of each update(); commit() renames it, and without either commit it is removed. What ends
+  // the process leaves it.
+  void show_partial();
+  // What is written is in the file now. Fails when path.partial is there no longer.
+  void update();
 
  private:
+  void name(const std::filesystem::path& path);
+  std::filesystem::path partial() const;
+  bool has_its_name() const;
   void flush();
   void write_next(const char* data, std::size_t size, std::uint64_t offset);
   [[noreturn]] void fail_with_errno(std::string_view what) const;
@@ -73,7 +82,8 @@ class AtomicFile {
   std::filesystem::path temporary_;
   int fd_ = -1;
   bool direct_ = false;    // written as it comes
-  bool nameless_ = false;  // until commit()
+  bool nameless_ = false;  // until it is named
+  bool shown_ = false;     // as path.partial, which temporary_ is then
   std::uint64_t position_ = 0;
   std::string buffer_;  // small writes are gathered
 };

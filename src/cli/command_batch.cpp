@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace ingot::cli {
 
@@ -58,6 +59,7 @@ class BatchRun {
     const auto in_flight = static_cast<std::size_t>(2 * model_.info().max_batch);
     while (read_more(in_flight) || model_.loop().has_work()) {
       for (OutputEvent& event : counted_.step(model_.loop())) take(event);
+      if (std::exchange(told_, written_) != written_) out_.update();
       model_.background_check().throw_if_damaged();
       progress.update(static_cast<double>(finished()) / static_cast<double>(total_),
                       fmt::format("{} of {} answers", finished(), total_));
@@ -190,6 +192,7 @@ class BatchRun {
   std::int64_t number_ = 0;  // of the line, from 1
   std::int64_t submitted_ = 0;
   std::int64_t written_ = 0;
+  std::int64_t told_ = 0;  // of written_, what the reader of the file sees
   std::int64_t failed_ = 0;
   std::optional<Error> fault_;
   std::map<RequestId, std::int64_t> open_;
@@ -225,6 +228,7 @@ int batch(BatchOptions& o) {
   std::vector<std::filesystem::path> inputs = model_files(o.model.model);
   inputs.emplace_back(o.in);
   refuse_over_input(o.out, inputs);
+  refuse_over_input(o.out + ".partial", inputs);
   if (o.loop.stats) refuse_over_input(*o.loop.stats, inputs);
   const std::string text = o.in == "-" ? read_standard_input() : read_file(o.in);
   const OpenOptions checked = o.model.open_options();
@@ -235,6 +239,7 @@ int batch(BatchOptions& o) {
       open_model(o.model, checked.build.max_batch, [&](OpenOptions& open) { o.loop.apply(open); });
   BatchRun run(*model, counted, text, out);
   catch_termination();
+  out.show_partial();
   try {
     run.run();
     counted.close(model->loop());
@@ -262,8 +267,9 @@ void declare_batch(Command& command) {
       "{\"prompt_token_ids\": [...]}. A line that says what nobody would heed fails; one that "
       "fails\n"
       "has `error`, and the exit code is then 1, or that of the fault (4: memory, 5: device) that\n"
-      "failed it. OUT is written whole or not at all; a run that is stopped (Ctrl-C, SIGTERM) or\n"
-      "breaks off leaves the finished lines as OUT.partial, in the same order.",
+      "failed it. OUT is written whole or not at all. While it runs, the finished lines up to the\n"
+      "first unfinished one are in OUT.partial; a run that is stopped (Ctrl-C, SIGTERM, SIGHUP) or\n"
+      "breaks off leaves all finished lines there, in the same order.",
       "ingot batch smollm2.gguf -i questions.jsonl -o answers.jsonl --max-batch 16\n"
       "A line of questions.jsonl:\n"
       "  {\"id\": 1, \"messages\": [{\"role\": \"user\", \"content\": \"Name three fruits.\"}], "

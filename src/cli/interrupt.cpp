@@ -20,7 +20,8 @@ volatile std::sig_atomic_t pending = 0, staying = 0;
 int told = -1, telling = -1;
 
 void on_interrupt(int signal) {
-  if (pending != 0 && staying == 0) ::_exit(kInterruptedExit);
+  // A terminal that closes may say so twice, by the kernel and by the shell.
+  if (pending != 0 && staying == 0 && signal != SIGHUP) ::_exit(kInterruptedExit);
   pending = signal;
   const int error = errno;
   if (::write(telling, "", 1) < 0) errno = error;  // full: told already
@@ -43,6 +44,10 @@ void catch_interrupts() {
 
 void catch_termination() {
   catch_signal(SIGTERM);
+  struct sigaction hangup{};
+  const bool asked_to_stay =  // nohup
+      ::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+  if (!asked_to_stay) catch_signal(SIGHUP);
 }
 
 bool interrupted() {
@@ -70,7 +75,9 @@ void clear_interrupt() {
 void throw_if_interrupted() {
   if (interrupted())
     fail(ErrorCode::kInterrupted, "[interrupted] stopped by {}",
-         pending == SIGTERM ? "SIGTERM" : "Ctrl-C");
+         pending == SIGTERM  ? "SIGTERM"
+         : pending == SIGHUP ? "SIGHUP"
+                             : "Ctrl-C");
 }
 
 }  // namespace ingot::cli

@@ -5,7 +5,8 @@ namespace ingot::cli {
 // Ctrl-C sets a flag that long work asks for; a second one, if nobody asked in between, ends the
 // program at once.
 void catch_interrupts();
-// SIGTERM too counts as Ctrl-C from now on: for work that keeps what is finished.
+// SIGTERM and, unless it is ignored (nohup), SIGHUP too count as Ctrl-C from now on: for work that
+// keeps what is finished.
 void catch_termination();
 bool interrupted();
 // From now on a second Ctrl-C is as good as the first: a chat is not lost by one too many.

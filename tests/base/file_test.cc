@@ -87,6 +87,32 @@ TEST_F(File, AtomicFileThatBrokeOffLeavesWhatWasWritten) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 4);
 }
 
+TEST_F(File, AtomicFileThatIsShownWhileItIsWritten) {
+  const fs::path path = folder / "answers", partial = folder / "answers.partial";
+  std::ofstream(partial) << "of an earlier run";
+  {
+    AtomicFile file(path);
+    file.show_partial();
+    EXPECT_EQ(read_file(partial), "");
+    file.write("half");
+    file.update();
+    EXPECT_EQ(read_file(partial), "half");
+    EXPECT_FALSE(fs::exists(path));
+    file.commit();
+  }
+  EXPECT_EQ(read_file(path), "half");
+  EXPECT_EQ(entries(), 1u);
+  AtomicFile(path).show_partial();
+  EXPECT_EQ(entries(), 1u) << "neither commit";
+  AtomicFile file(path);
+  file.show_partial();
+  fs::remove(partial);
+  expect_error(ErrorCode::kSystem, "answers.partial", [&] { file.update(); });
+  std::ofstream(partial) << "another's";
+  expect_error(ErrorCode::kSystem, "replaced", [&] { file.commit(); });
+  EXPECT_EQ(read_file(path), "half");
+}
+
 TEST_F(File, AtomicFileKeepsTheOrderOfSmallAndLargeWrites) {
   const fs::path path = folder / "out";
   const std::string large(3 << 20, 'L');

@@ -487,7 +487,8 @@ TEST_F(BadInputTest, AStoppedBatchKeepsWhatIsFinished) {
   ASSERT_EQ(run({"batch", kModel, "-i", one, "-o", out}).exit_code, 0);
   const auto soon = 2 * (std::chrono::steady_clock::now() - start) + std::chrono::milliseconds(500);
   const std::string before = read_file(out);
-  for (const auto& [signal, name] : {std::pair(SIGINT, "Ctrl-C"), std::pair(SIGTERM, "SIGTERM")}) {
+  for (const auto& [signal, name] : {std::pair(SIGINT, "Ctrl-C"), std::pair(SIGTERM, "SIGTERM"),
+                                     std::pair(SIGHUP, "SIGHUP")}) {
     CommandInput stopped;
     start = std::chrono::steady_clock::now();
     stopped.interrupt = signal;
@@ -504,7 +505,23 @@ TEST_F(BadInputTest, AStoppedBatchKeepsWhatIsFinished) {
     EXPECT_GT(answers, 0);
     EXPECT_LT(answers, kLines);
     EXPECT_THAT(r.err, HasSubstr(fmt::format("{} of {} lines", answers, kLines)));
-    fs::remove(partial);
+  }
+  const std::string stale = read_file(partial);
+  for (const bool killed : {true, false}) {
+    std::ofstream(partial) << stale;
+    CommandInput stopped;
+    stopped.interrupt = killed ? SIGKILL : SIGCONT;
+    stopped.interrupt_when = [&] {
+      std::error_code error;
+      const auto size = fs::file_size(partial, error);
+      if (error || size == 0 || size >= stale.size()) return false;
+      return killed || fs::remove(partial);
+    };
+    const CommandResult r = run({"batch", kModel, "-i", in, "-o", out}, stopped);
+    EXPECT_EQ(r.exit_code, killed ? 128 + SIGKILL : 6) << r.err;
+    EXPECT_EQ(fs::exists(partial), killed);
+    if (!killed) EXPECT_THAT(r.err, HasSubstr(partial.string() + ": removed"));
+    EXPECT_EQ(read_file(out), before);
   }
 }
 
