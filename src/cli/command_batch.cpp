@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -27,6 +28,11 @@ struct BatchOptions {
   bool json = false;
   std::string compute;
 };
+
+// Alternatives that lines may hold at once until they are written: 8 bytes each, in the memory that
+// the plan counts for the process. A position costs as much as some of them.
+constexpr std::uint64_t kMostAlternatives = std::uint64_t{1} << 20;
+constexpr std::uint64_t kPositionAlternatives = 6;
 
 bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
@@ -68,9 +74,7 @@ class BatchRun {
 
   // After a run that broke off: what is finished goes to the file without the lines between.
   void write_finished() {
-    for (const auto& [order, line] : done_) out_.write(line);
-    written_ += static_cast<std::int64_t>(done_.size());
-    done_.clear();
+    while (!done_.empty()) write_next();
   }
 
   std::int64_t lines() const { return total_; }
@@ -83,20 +87,80 @@ class BatchRun {
   struct Line {
     OrderedJson id;
     bool tells_prompt = false;         // its log-probabilities, even where there are none
+    std::uint64_t alternatives = 0;    // at most so many, as counted against kMostAlternatives
     std::vector<OutputEvent> answers;  // so far, by their index
+  };
+
+  // On its way to the file, behind an earlier line.
+  struct Finished {
+    std::string text;          // whole, or
+    std::optional<Line> line;  // with log-probabilities, many times as large as a text
+  };
+
+  // Read, and waiting until those before it have given back their alternatives.
+  struct Waiting {
+    std::int64_t order = 0;
+    Line line;
+    Request request;
   };
 
   // Submits lines until enough are in flight. False when all are.
   bool read_more(std::size_t in_flight) {
-    while (open_.size() < in_flight && !text_.empty()) {
+    while (open_.size() < in_flight && (waiting_ || !text_.empty())) {
+      if (waiting_) {
+        if (alternatives_ > 0 && alternatives_ + waiting_->line.alternatives > kMostAlternatives)
+          return true;
+        start();
+        continue;
+      }
       const std::string_view line = take_line(text_);
       ++number_;
-      if (!is_blank(line)) submit(line);
+      if (!is_blank(line)) read(line);
     }
-    return !text_.empty();
+    return waiting_ || !text_.empty();
   }
 
-  void submit(std::string_view text) {
+  void start() {
+    Waiting next = std::move(*waiting_);
+    waiting_.reset();
+    try {
+      const RequestId id = model_.loop().submit(std::move(next.request)).value_or_throw();
+      open_[id] = next.order;
+      alternatives_ += next.line.alternatives;
+      lines_[next.order] = std::move(next.line);
+    } catch (const Error& e) {
+      if (e.code() == ErrorCode::kBug) throw;
+      finish_with_error(next.order, error_line(std::move(next.line.id), e));
+    }
+  }
+
+  // Most alternatives that a request keeps until it is written. Throws Error{kRequest} when they
+  // are too many for one.
+  std::uint64_t count_alternatives(const Request& request) const {
+    const SamplingParams& p = request.sampling;
+    const auto context = static_cast<std::uint64_t>(model_.info().max_seq);
+    const std::uint64_t prompt = request.prompt.size();
+    const std::uint64_t room = context - std::min(context, prompt);
+    const std::uint64_t tokens =
+        p.max_tokens > 0 ? std::min(room, static_cast<std::uint64_t>(p.max_tokens)) : room;
+    const auto answers = static_cast<std::uint64_t>(std::max({p.n, p.best_of, p.beam_width}));
+    std::uint64_t total = 0;
+    const auto add = [&](const char* field, std::int32_t top, std::uint64_t positions) {
+      if (top < 0 || top > model_.info().vocab) return;  // the loop says what is wrong
+      const std::uint64_t wanted = positions * static_cast<std::uint64_t>(top);
+      if (wanted > kMostAlternatives)
+        fail(ErrorCode::kRequest,
+             "[request.{}] {}: of {} tokens they are {}, and a line holds at most {}; wanted at "
+             "most {}, or fewer tokens",
+             field, top, positions, wanted, kMostAlternatives, kMostAlternatives / positions);
+      total += wanted + kPositionAlternatives * positions;
+    };
+    add("prompt_logprobs", p.prompt_logprobs, prompt);
+    add("logprobs", p.logprobs, tokens * answers);
+    return total;
+  }
+
+  void read(std::string_view text) {
     const std::int64_t order = submitted_++;
     OrderedJson id = number_;
     try {
@@ -104,19 +168,22 @@ class BatchRun {
       for (const char* key : {"id", "custom_id"})
         if (line.is_object() && line.contains(key) && !line.at(key).is_null()) id = line.at(key);
       Request request = request_from_batch_line(line, model_).value_or_throw();
-      const bool tells_prompt = request.sampling.prompt_logprobs >= 0;
-      const RequestId request_id = model_.loop().submit(std::move(request)).value_or_throw();
-      open_[request_id] = order;
-      lines_[order] = {std::move(id), tells_prompt, {}};
+      Line kept{.id = id,
+                .tells_prompt = request.sampling.prompt_logprobs >= 0,
+                .alternatives = count_alternatives(request),
+                .answers = {}};
+      waiting_ = Waiting{order, std::move(kept), std::move(request)};
     } catch (const Error& e) {
       if (e.code() == ErrorCode::kBug) throw;
-      finish(order, error_line(std::move(id), e));
+      finish_with_error(order, error_line(std::move(id), e));
     }
   }
 
-  static OrderedJson error_line(OrderedJson id, const Error& e) {
-    return {{"id", std::move(id)},
-            {"error", {{"code", describe(e.code()).name}, {"message", e.message()}}}};
+  static std::string error_line(OrderedJson id, const Error& e) {
+    const OrderedJson json = {
+        {"id", std::move(id)},
+        {"error", {{"code", describe(e.code()).name}, {"message", e.message()}}}};
+    return dump_json(json) + "\n";
   }
 
   void take(OutputEvent& event) {
@@ -129,59 +196,106 @@ class BatchRun {
     const bool is_last = event.last;
     join(line.answers[index], event);
     if (!is_last) return;
-    OrderedJson json = answer_line(line);
+    Line whole = std::move(line);
     open_.erase(it);
     lines_.erase(order);
-    finish(order, std::move(json));
+    if (std::string text = failure(whole); !text.empty()) {
+      alternatives_ -= whole.alternatives;
+      finish_with_error(order, std::move(text));
+    } else if (whole.alternatives > 0) {
+      finish(order, {.text = {}, .line = std::move(whole)});
+    } else {
+      write_answer(whole, [&](std::string_view part) { text += part; });
+      finish(order, {.text = std::move(text), .line = {}});
+    }
   }
 
-  // What came before goes in front of `event`, which becomes the whole.
+  // `event` goes behind what came before; what it says of the whole is the last word.
   static void join(OutputEvent& whole, OutputEvent& event) {
-    event.text.insert(0, whole.text);
-    event.tokens.insert(event.tokens.begin(), whole.tokens.begin(), whole.tokens.end());
-    event.logprobs.insert(event.logprobs.begin(), whole.logprobs.begin(), whole.logprobs.end());
+    whole.text += event.text;
+    whole.tokens.insert(whole.tokens.end(), event.tokens.begin(), event.tokens.end());
+    std::ranges::move(event.logprobs, std::back_inserter(whole.logprobs));
+    event.text = std::move(whole.text);
+    event.tokens = std::move(whole.tokens);
+    event.logprobs = std::move(whole.logprobs);
     if (!whole.prompt_logprobs.empty()) event.prompt_logprobs = std::move(whole.prompt_logprobs);
     whole = std::move(event);
   }
 
-  OrderedJson choice(const OutputEvent& answer) const {
-    OrderedJson json = {{"text", answer.text},
-                        {"token_ids", answer.tokens},
-                        {"finish_reason", to_string(answer.finish)}};
-    if (!answer.logprobs.empty()) json["logprobs"] = logprobs_json(answer.logprobs, model_);
-    return json;
-  }
-
-  // The first answer as the line's own; all of several as `choices`.
-  OrderedJson answer_line(Line& line) {
-    std::int64_t made = 0;
+  // The error line of an answer that failed, else "".
+  std::string failure(const Line& line) {
     for (const OutputEvent& answer : line.answers) {
-      made += answer.usage.completion_tokens;
       if (answer.finish != FinishReason::kError) continue;
       const Error error = error_of(answer);
       if (error.code() != ErrorCode::kRequest && !fault_) fault_ = error;
-      return error_line(std::move(line.id), error);
+      return error_line(line.id, error);
     }
-    const OutputEvent& first = line.answers.front();
-    OrderedJson json = {{"id", std::move(line.id)}};
-    json.update(choice(first));
-    json["usage"] = {{"prompt_tokens", first.usage.prompt_tokens},
-                     {"completion_tokens", made},
-                     {"total_tokens", first.usage.prompt_tokens + made}};
-    json["seed"] = first.seed;
-    if (line.tells_prompt)
-      json["prompt_logprobs"] = prompt_logprobs_json(first.prompt_logprobs, model_);
-    if (line.answers.size() == 1) return json;
-    for (const OutputEvent& answer : line.answers) json["choices"].push_back(choice(answer));
-    return json;
+    return {};
   }
 
-  void finish(std::int64_t order, OrderedJson json) {
-    if (json.contains("error")) ++failed_;
-    done_[order] = dump_json(json) + "\n";
-    for (auto next = done_.begin(); next != done_.end() && next->first == written_;
-         next = done_.erase(next), ++written_)
-      out_.write(next->second);
+  void write_choice(const OutputEvent& answer, const TextSink& out) const {
+    const OrderedJson json = {{"text", answer.text},
+                              {"token_ids", answer.tokens},
+                              {"finish_reason", to_string(answer.finish)}};
+    const std::string text = dump_json(json);
+    out(std::string_view(text).substr(1, text.size() - 2));  // without the braces
+    if (answer.logprobs.empty()) return;
+    out(",\"logprobs\":");
+    write_logprobs(answer.logprobs, model_, out);
+  }
+
+  // The first answer as the line's own; all of several as `choices`.
+  void write_answer(const Line& line, const TextSink& out) const {
+    const OutputEvent& first = line.answers.front();
+    std::int64_t made = 0, drafted = 0, accepted = 0;
+    for (const OutputEvent& answer : line.answers) {
+      made += answer.usage.completion_tokens;
+      drafted = std::max(drafted, answer.usage.drafted_tokens);  // each tells those of all so far
+      accepted = std::max(accepted, answer.usage.accepted_drafts);
+    }
+    const OrderedJson usage = {{"prompt_tokens", first.usage.prompt_tokens},
+                               {"completion_tokens", made},
+                               {"total_tokens", first.usage.prompt_tokens + made},
+                               {"cached_tokens", first.usage.cached_tokens},
+                               {"drafted_tokens", drafted},
+                               {"accepted_drafts", accepted}};
+    out(fmt::format("{{\"id\":{},", dump_json(line.id)));
+    write_choice(first, out);
+    out(fmt::format(",\"usage\":{},\"seed\":{}", dump_json(usage), first.seed));
+    if (line.tells_prompt) {
+      out(",\"prompt_logprobs\":");
+      write_prompt_logprobs(first.prompt_logprobs, model_, out);
+    }
+    if (line.answers.size() > 1) {
+      std::string_view before = ",\"choices\":[{";
+      for (const OutputEvent& answer : line.answers) {
+        out(std::exchange(before, "},{"));
+        write_choice(answer, out);
+      }
+      out("}]");
+    }
+    out("}\n");
+  }
+
+  void finish_with_error(std::int64_t order, std::string text) {
+    ++failed_;
+    finish(order, {.text = std::move(text), .line = {}});
+  }
+
+  void finish(std::int64_t order, Finished finished) {
+    done_.emplace(order, std::move(finished));
+    while (!done_.empty() && done_.begin()->first == written_) write_next();
+  }
+
+  void write_next() {
+    const Finished& next = done_.begin()->second;
+    out_.write(next.text);
+    if (next.line) {
+      write_answer(*next.line, [this](std::string_view text) { out_.write(text); });
+      alternatives_ -= next.line->alternatives;
+    }
+    done_.erase(done_.begin());
+    ++written_;
   }
 
   Model& model_;
@@ -196,8 +310,10 @@ class BatchRun {
   std::int64_t failed_ = 0;
   std::optional<Error> fault_;
   std::map<RequestId, std::int64_t> open_;
-  std::map<std::int64_t, Line> lines_;        // in flight, by order
-  std::map<std::int64_t, std::string> done_;  // waiting for an earlier line
+  std::map<std::int64_t, Line> lines_;     // in flight, by order
+  std::map<std::int64_t, Finished> done_;  // waiting for an earlier line
+  std::optional<Waiting> waiting_;
+  std::uint64_t alternatives_ = 0;  // of lines_ and done_ at most
 };
 
 // `error`, which ended the run, with word of where the finished lines are.
@@ -268,7 +384,8 @@ void declare_batch(Command& command) {
       "fails\n"
       "has `error`, and the exit code is then 1, or that of the fault (4: memory, 5: device) that\n"
       "failed it. OUT is written whole or not at all. While it runs, the finished lines up to the\n"
-      "first unfinished one are in OUT.partial; a run that is stopped (Ctrl-C, SIGTERM, SIGHUP) or\n"
+      "first unfinished one are in OUT.partial; a run that is stopped (Ctrl-C, SIGTERM, SIGHUP) "
+      "or\n"
       "breaks off leaves all finished lines there, in the same order.",
       "ingot batch smollm2.gguf -i questions.jsonl -o answers.jsonl --max-batch 16\n"
       "A line of questions.jsonl:\n"

@@ -180,28 +180,45 @@ Result<Request> request_from_batch_line(const OrderedJson& line, Model& model) {
   });
 }
 
-OrderedJson logprobs_json(const std::vector<TokenLogprob>& logprobs, const Model& model) {
+namespace {
+
+void write_positions(std::string_view before, const std::vector<TokenLogprob>& logprobs,
+                     const Model& model, const TextSink& out) {
   const auto one = [&](std::int32_t id, float logprob) {
     OrderedJson json;
     if (model.has_tokenizer()) json["token"] = model.tokenizer().token_text(id);
     json["id"] = id;
     json["logprob"] = logprob;
-    return json;
+    return dump_json(json);
   };
-  OrderedJson out = OrderedJson::array();
   for (const TokenLogprob& position : logprobs) {
-    OrderedJson json = one(position.token, position.logprob);
-    json["top"] = OrderedJson::array();
-    for (const auto& [id, logprob] : position.top) json["top"].push_back(one(id, logprob));
-    out.push_back(std::move(json));
+    std::string json = one(position.token, position.logprob);
+    json.pop_back();  // its brace
+    out(before);
+    out(json);
+    out(",\"top\":[");
+    for (std::size_t i = 0; i < position.top.size(); ++i) {
+      if (i > 0) out(",");
+      out(one(position.top[i].first, position.top[i].second));
+    }
+    out("]}");
+    before = ",";
   }
-  return out;
+  out("]");
 }
 
-OrderedJson prompt_logprobs_json(const std::vector<TokenLogprob>& logprobs, const Model& model) {
-  OrderedJson out = logprobs_json(logprobs, model);
-  out.insert(out.begin(), nullptr);
-  return out;
+}  // namespace
+
+void write_logprobs(const std::vector<TokenLogprob>& logprobs, const Model& model,
+                    const TextSink& out) {
+  out("[");
+  write_positions("", logprobs, model, out);
+}
+
+void write_prompt_logprobs(const std::vector<TokenLogprob>& logprobs, const Model& model,
+                           const TextSink& out) {
+  out("[null");
+  write_positions(",", logprobs, model, out);
 }
 
 }  // namespace ingot

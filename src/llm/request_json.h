@@ -4,6 +4,7 @@
 #include "base/result.h"
 #include "ingot/request.h"
 
+#include <functional>
 #include <string_view>
 
 namespace ingot {
@@ -25,11 +26,15 @@ Result<Request> request_from_json(const OrderedJson& body, Model& model);
 // "/v1/chat/completions" or "/v1/completions", "body"}.
 Result<Request> request_from_batch_line(const OrderedJson& line, Model& model);
 
+using TextSink = std::function<void(std::string_view)>;
+
 // [{"token", "id", "logprob", "top": [{"token", "id", "logprob"}]}] with texts where there is a
-// tokenizer.
-OrderedJson logprobs_json(const std::vector<TokenLogprob>& logprobs, const Model& model);
+// tokenizer. In small pieces: as a whole it is many times as large as what it tells.
+void write_logprobs(const std::vector<TokenLogprob>& logprobs, const Model& model,
+                    const TextSink& out);
 
 // The same of a prompt, with null for its first token, which nothing came before.
-OrderedJson prompt_logprobs_json(const std::vector<TokenLogprob>& logprobs, const Model& model);
+void write_prompt_logprobs(const std::vector<TokenLogprob>& logprobs, const Model& model,
+                           const TextSink& out);
 
 }  // namespace ingot

@@ -2,11 +2,15 @@
 #include "base/file.h"
 #include "base/json.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "tests/builder/edited_checkpoint.h"
 #include "tests/cli/command.h"
+#include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -233,6 +237,35 @@ TEST_F(MemoryTest, LogprobsOfALongPromptStayWithinThePlan) {
   const Json answer = parse_json(read_file(work_ / "out.jsonl"), "the answer");
   ASSERT_EQ(answer.at("prompt_logprobs").size(), static_cast<std::size_t>(kContext - 4));
   EXPECT_EQ(answer.at("prompt_logprobs")[kContext - 5].at("top").size(), 20U);
+}
+
+// What a line keeps until it is written is bounded, alone and for all lines together, and its JSON
+// is never held as a whole.
+TEST_F(MemoryTest, LogprobsOfManyLinesStayWithinThePlan) {
+  const auto line = [](int answers) {
+    return fmt::format(
+        R"({{"prompt":"Hello","max_tokens":1500,"ignore_eos":true,"logprobs":250,"n":{}}})"
+        "\n",
+        answers);
+  };
+  const auto total = number(plan({"--max-seq", "2048"}), "total");
+  const std::string in = work_.write("in.jsonl", line(1) + line(3) + line(1) + line(1));
+  const CommandResult ran = work_.run({"batch", model_, "-i", in, "-o", work_ / "out.jsonl",
+                                       "--max-seq", "2048", "--memory", std::to_string(total)});
+  EXPECT_EQ(ran.exit_code, 1) << ran.err;
+  // The system counts what this process has held as the command's.
+  rusage own{};
+  ASSERT_EQ(::getrusage(RUSAGE_SELF, &own), 0);
+  EXPECT_LE(ran.peak_resident, std::max(total, static_cast<std::uint64_t>(own.ru_maxrss) * 1024));
+  std::ifstream out(work_ / "out.jsonl");
+  std::string text;
+  for (int i = 0; std::getline(out, text); ++i) {
+    const auto holds = [&](std::string_view part) { return text.find(part) != text.npos; };
+    EXPECT_TRUE(holds(fmt::format("\"id\":{},", i + 1)));
+    EXPECT_EQ(holds("wanted at most 233, or fewer tokens"), i == 1) << text.substr(0, 500);
+    EXPECT_EQ(holds("\"finish_reason\":\"length\",\"logprobs\":[{"), i != 1);
+    EXPECT_TRUE(text.ends_with("}")) << i;
+  }
 }
 
 }  // namespace
