@@ -89,14 +89,27 @@ int physical_cores(const std::string& root, const cpu_set_t& allowed) {
 
 }  // namespace
 
-int usable_cpus(const std::string& root) {
+namespace {
+
+cpu_set_t affinity() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
     for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
       CPU_SET(i, &allowed);
   }
-  return std::max(1, std::min(physical_cores(root, allowed), quota_cpus(root)));
+  return allowed;
+}
+
+}  // namespace
+
+int usable_cpus(const std::string& root) {
+  return std::max(1, std::min(physical_cores(root, affinity()), quota_cpus(root)));
+}
+
+int allowed_cpus(const std::string& root) {
+  const cpu_set_t allowed = affinity();
+  return std::max(1, std::min(CPU_COUNT(&allowed), quota_cpus(root)));
 }
 
 ThreadPool::ThreadPool(int threads) : size_(threads) {

@@ -14,6 +14,8 @@ namespace ingot {
 // CPUs this process may use: affinity mask, physical cores and the cgroup CPU quota, read below
 // `root` ("/" but for tests). At least 1.
 int usable_cpus(const std::string& root = "/");
+// The same with every hardware thread of a core: threads beyond these only take turns.
+int allowed_cpus(const std::string& root = "/");
 
 // Threads that run one function together, each with its index. Waiting is a short spin (a step of a
 // small model has over a hundred regions, so a kernel wake-up for each would cost more than the

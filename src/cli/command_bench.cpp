@@ -51,7 +51,7 @@ class Bench {
   Bench(Model& model, const BenchOptions& o)
       : model_(model), o_(o), context_(o.context.value_or(o.prefill)) {
     work_ = step_work(model.plan());
-    limits_ = make_device_limits(model.device(), model_threads());
+    limits_ = make_device_limits(model.device(), o_.model.threads_here());
   }
 
   void run() {
@@ -70,7 +70,6 @@ class Bench {
   OrderedJson json() const;
 
  private:
-  int model_threads() const { return o_.model.threads ? static_cast<int>(*o_.model.threads) : 0; }
   void sample_limits() {
     if (!limits_) return;
     samples_.read_bytes_per_s.push_back(limits_->read_bytes_per_s());

@@ -35,6 +35,7 @@ int build(BuildCommand& o) {
   if (is_engine(o.model.model))
     fail(ErrorCode::kUsage, "[build] {} is an engine already; `ingot plan` prints its memory table",
          o.model.model);
+  o.model.tell_threads();
   OpenOptions options = o.model.open_options();
   if (o.workers) options.build.workers = static_cast<int>(*o.workers);
   const DeviceThreads threads{.run = options.threads, .pack = options.build.workers};

@@ -25,8 +25,10 @@ void LoopOptions::declare(Command& c) {
            "what starts while others run. max-utilization: as soon as its prompt fits, and the\n"
            "youngest is paused when the KV cache is full; guaranteed-no-evict: only what surely\n"
            "fits to its end, and nobody is paused (default: max-utilization)");
-  c.option("--host-memory", host_memory,
-           "host memory for KV cache that does not fit, as 4G (default: none)");
+  c.option(
+      "--host-memory", host_memory,
+      "host memory for KV cache that does not fit, as 4G; on the CPU it counts under --memory\n"
+      "(default: none)");
   c.option("--stats", stats, "file that gets a line of JSON for each step and each request");
 }
 

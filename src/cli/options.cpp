@@ -1,6 +1,8 @@
 #include "cli/options.h"
 
 #include "base/error.h"
+#include "base/log.h"
+#include "base/threads.h"
 #include "cli/progress.h"
 #include "llm/resolve.h"
 #include "plan/kv_reach.h"
@@ -71,7 +73,8 @@ void ModelOptions::declare(Command& c) {
   c.positional("MODEL", model, "folder, .gguf, .ingot or hub name org/name");
   c.option("--device", device, "auto, cpu, cuda or cuda:N (default: auto)");
   c.option("--threads", threads, {1, kMaxThreads},
-           "CPU threads (default: all this process may use)");
+           "CPU threads, at most the processors that this process may use (default: a thread for\n"
+           "each of their cores)");
   c.option(
       "--memory", memory,
       "hard cap on everything, as 4G or 512M (default: what is free); where it holds no sequence\n"
@@ -106,7 +109,7 @@ void ModelOptions::declare(Command& c) {
 OpenOptions ModelOptions::open_options() const {
   OpenOptions o;
   o.device = device;
-  if (threads) o.threads = static_cast<int>(*threads);
+  o.threads = threads_here();
   o.build.workers = o.threads;
   if (memory) o.memory = parse_size(*memory, "--memory");
   if (quant) o.build.quant = *quant;
@@ -119,6 +122,17 @@ OpenOptions ModelOptions::open_options() const {
   o.build.skip_passes = skip_passes;
   o.draft = draft;
   return o;
+}
+
+int ModelOptions::threads_here() const {
+  return threads ? static_cast<int>(std::min<std::int64_t>(*threads, allowed_cpus())) : 0;
+}
+
+// Threads of a step wait for each other: more than run at once make it many times slower.
+void ModelOptions::tell_threads() const {
+  if (threads && threads_here() < *threads)
+    log_warning("[threads] --threads {}: this process may use {} processors, and {} threads run",
+                *threads, allowed_cpus(), threads_here());
 }
 
 void ModelOptions::refuse_draft(std::string_view command) const {
@@ -136,6 +150,7 @@ void check_settings(const ModelOptions& options, const EngineInfo& info, const P
 
 std::unique_ptr<Model> open_model(const ModelOptions& options, std::int64_t sequences,
                                   const std::function<void(OpenOptions&)>& change) {
+  options.tell_threads();
   Progress progress;
   OpenOptions open = options.open_options();
   open.sequences = sequences;

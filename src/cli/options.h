@@ -42,6 +42,10 @@ struct ModelOptions {
   void declare(Command& command);
   // Checked; throws Error{kUsage}.
   OpenOptions open_options() const;
+  // --threads, cut to the processors that there are; 0: not given.
+  int threads_here() const;
+  // Warns where they were cut.
+  void tell_threads() const;
   // Throws Error{kUsage} where --draft is given to a command that draws no tokens.
   void refuse_draft(std::string_view command) const;
 };

@@ -15,6 +15,7 @@ namespace ingot {
 namespace {
 
 constexpr std::int64_t kMostSequences = 4096;
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 std::uint64_t total_bytes(const Plan& plan, const Device& device, std::int64_t pages) {
   return memory_table(plan, device, pages).back().bytes;
@@ -56,7 +57,6 @@ std::uint64_t least_memory(const Plan& plan, const Device& device, std::int64_t 
 }
 
 std::string memory_option(std::uint64_t bytes) {
-  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
   return fmt::format("--memory {}M", (bytes + kMiB - 1) / kMiB);
 }
 
@@ -98,7 +98,15 @@ std::string nearest_that_starts(const std::string& model, const ModelContents& c
     if (batch > 0) ways.push_back(fmt::format("--max-batch {}", batch));
     if (ways.empty() && needs.tokens > 1) shorter(1, "--max-batch 1 with ");
   }
-  ways.push_back(memory_option(least_memory(contents.plan, device, needs.tokens) + needs.others));
+  const std::uint64_t least = least_memory(contents.plan, device, needs.tokens) + needs.others;
+  if (needs.host > 0 && least - needs.host <= needs.cap) {
+    const std::uint64_t room = (needs.cap - (least - needs.host)) / kMiB * kMiB;
+    ways.push_back(room >= memory_needs(contents.plan, device).page
+                       ? fmt::format("--host-memory {}M", room / kMiB)
+                       : "no --host-memory");
+  }
+  const std::uint64_t total = device.info().total_memory;
+  if (ways.empty() || total == 0 || least <= total) ways.push_back(memory_option(least));
   std::string text = ways.front();
   for (std::size_t i = 1; i < ways.size(); ++i)
     text += (i + 1 < ways.size() ? ", " : " or ") + ways[i];

@@ -29,10 +29,12 @@ std::string memory_option(std::uint64_t bytes);
 struct StartNeeds {
   std::uint64_t cap = 0;     // bytes
   std::uint64_t others = 0;  // of them, taken by what is not in the plan: host pages, a draft model
+  std::uint64_t host = 0;    // of others, host pages
   std::int64_t tokens = 0;   // one sequence of so many has to fit
 };
 // What would start where this profile does not: the nearest by each option alone that can do it, as
-// "--max-seq 96, --max-batch 3 or --memory 61M". Of an engine only its memory can change.
+// "--max-seq 96, --max-batch 3 or --memory 61M"; --memory only where the device has so much. Of an
+// engine only memory can change.
 std::string nearest_that_starts(const std::string& model, const ModelContents& contents,
                                 const Device& device, const OpenOptions& options,
                                 const StartNeeds& needs);

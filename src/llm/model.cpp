@@ -86,7 +86,8 @@ PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& devic
          "it out",
          human_bytes(options.host_memory), plan.page_tokens, human_bytes(needs.page));
   // Where the device's memory is the host's, one cap is over both.
-  if (here.target == "cpu") size.others += needs.page * static_cast<std::uint64_t>(size.host_pages);
+  if (here.target == "cpu") size.host = needs.page * static_cast<std::uint64_t>(size.host_pages);
+  size.others += size.host;
   size.fixed += size.others;
   const std::int64_t per_sequence = options.keeps_all_pages
                                         ? (info.max_seq + plan.page_tokens - 1) / plan.page_tokens
@@ -112,11 +113,13 @@ namespace {
   const std::int64_t max_seq = contents.info.max_seq;
   const bool whole = tokens == max_seq;
   const auto pages = static_cast<std::uint64_t>(sequence_pages(plan, tokens));
+  const std::uint64_t for_all = least_memory(plan, device, max_seq) + size.others;
   const std::string longer =
-      whole ? ""
-            : fmt::format(", and with a context of {} tokens and not {} with {}", max_seq,
-                          plan.page_tokens,
-                          memory_option(least_memory(plan, device, max_seq) + size.others));
+      whole || max_seq <= plan.page_tokens ||
+              (size.host > 0 && for_all > device.info().total_memory)
+          ? ""
+          : fmt::format(", and with a context of {} tokens and not {} with {}", max_seq,
+                        plan.page_tokens, memory_option(for_all));
   fail(ErrorCode::kDoesNotFit,
        "[memory] {} needs {} (weights {}, activations {}, workspace {}, process {}{}) and {} for "
        "the KV cache of {} tokens{}; the cap is {}. It would start with {}{}; --quant makes "
@@ -125,8 +128,9 @@ namespace {
        human_bytes(needs.activations), human_bytes(needs.workspace), human_bytes(kProcessBytes),
        others, human_bytes(needs.page * pages), whole ? max_seq : plan.page_tokens,
        whole ? ", as long as --max-seq says" : "", human_bytes(size.cap),
-       nearest_that_starts(model, contents, device, options,
-                           {.cap = size.cap, .others = size.others, .tokens = tokens}),
+       nearest_that_starts(
+           model, contents, device, options,
+           {.cap = size.cap, .others = size.others, .host = size.host, .tokens = tokens}),
        longer);
 }
 
@@ -137,6 +141,7 @@ void tell_short_context(const std::string& model, const ModelContents& contents,
   const std::int64_t context = longest_sequence(contents.plan, size.pages, max_seq);
   std::string ways =
       memory_option(least_memory(contents.plan, device, max_seq) + size.others) + " holds all";
+  if (size.host > 0) ways += ", a smaller --host-memory leaves more";
   if (options.keeps_all_pages)
     ways = "it guesses only so far; raise --memory";
   else if (!is_engine(model))

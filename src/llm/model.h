@@ -119,6 +119,7 @@ struct PoolSize {
   std::uint64_t cap = 0;        // what the whole may take
   std::uint64_t fixed = 0;      // everything but the pool
   std::uint64_t others = 0;     // of it, what is not in the plan: taken, and host pages
+  std::uint64_t host = 0;       // of others, host pages
 };
 // Throws Error{kDoesNotFit} when host_memory holds no page.
 PoolSize size_pool(const Plan& plan, const EngineInfo& info, const Device& device,

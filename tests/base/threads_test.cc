@@ -127,6 +127,9 @@ TEST_F(UsableCpus, WithoutTopologyEveryCpuIsACore) {
 TEST_F(UsableCpus, SiblingsShareACore) {
   topology([](int) { return std::pair(0, 0); });
   EXPECT_EQ(usable(), 1);
+  EXPECT_EQ(allowed_cpus(root.string() + "/"), allowed());
+  write("sys/fs/cgroup/cpu.max", "100000 100000");
+  EXPECT_EQ(allowed_cpus(root.string() + "/"), 1);
 }
 
 TEST_F(UsableCpus, CoresOfTwoPackagesMayHaveOneNumberAndInterleave) {

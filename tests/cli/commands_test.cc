@@ -2,7 +2,9 @@
 // JSON to the letter, bad input that leaves nothing behind.
 #include "base/file.h"
 #include "base/json.h"
+#include "base/threads.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -103,6 +105,21 @@ TEST_F(CommandsTest, WrongUsageIsExitCodeTwo) {
   fs::remove(messages);
   bad(2, {"bench", kModel, "--prefill", "0", "--decode", "0"});
   EXPECT_EQ(files(), std::vector<std::string>());
+}
+
+TEST_F(CommandsTest, MoreThreadsThanProcessorsAreCutAndTold) {
+  const int most = allowed_cpus();
+  const auto run = [&](int threads) {
+    return work_.run({"run", kModel, "-p", "Hi", "--max-tokens", "1", "--temperature", "0",
+                      "--device", "cpu", "--threads", std::to_string(threads)});
+  };
+  if (most == 1024) GTEST_SKIP() << "--threads takes no more";
+  const CommandResult many = run(most + 1), all = run(most);
+  EXPECT_EQ(many.exit_code, 0) << many.err;
+  EXPECT_EQ(many.out, all.out);
+  EXPECT_THAT(many.err, HasSubstr(fmt::format("--threads {}: this process may use {} processors",
+                                              most + 1, most)));
+  EXPECT_THAT(all.err, testing::Not(HasSubstr("--threads")));
 }
 
 // An option's own range, and the words that were not understood in the order in which they stood.

@@ -132,6 +132,27 @@ TEST_F(MemoryTest, ARefusedRunNamesTheMemoryThatIsEnough) {
               HasSubstr("It would start with --memory "));
 }
 
+// Host memory for pages counts under the cap on the CPU: less of it is the nearest remedy.
+TEST_F(MemoryTest, ARefusedRunNamesTheHostMemoryThatStarts) {
+  const std::string requests = work_.write("none.jsonl", "");
+  const auto batch = [&](const Words& more) {
+    return joined({"batch", model_, "--in", requests, "--out", work_ / "answers.jsonl", "--device",
+                   "cpu", "--max-batch", "1", "--max-seq", "64"},
+                  more);
+  };
+  const std::string told = refusal(batch({"--memory", "100M", "--host-memory", "300M"}));
+  const std::string less = named(told, "--host-memory");
+  ASSERT_NE(less, "");
+  const CommandResult starts = work_.run(batch({"--memory", "100M", "--host-memory", less}));
+  EXPECT_EQ(starts.exit_code, 0) << starts.err;
+  const std::string more = named(told, "--memory");
+  EXPECT_NE(more, "");
+  // No advice that this machine cannot follow.
+  const std::string huge = refusal(batch({"--host-memory", "9000000G"}));
+  EXPECT_THAT(huge.substr(huge.find("It would")), testing::Not(HasSubstr("--memory ")));
+  EXPECT_NE(named(huge, "--host-memory"), "");
+}
+
 // Where no whole sequence fits, what was asked for is refused and what was not is told, by every
 // command alike.
 TEST_F(MemoryTest, AShorterContextIsNeverSilent) {

@@ -8,11 +8,13 @@
 
 #include "tests/runtime/bigram_model.h"
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <new>
 #include <stdexcept>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 namespace ingot {
@@ -315,6 +317,32 @@ TEST_F(EngineLoopTest, ParametersOutOfRangeAreRefusedByName) {
   for (const std::int32_t t : {-1, vocab, INT32_MAX, INT32_MIN})
     EXPECT_FALSE(loop.submit({.prompt = {id("Z"), t}, .sampling = {}}).ok()) << t;
   EXPECT_EQ(model.finish_all().at(neighbour).text, "ABC");
+}
+
+TEST_F(EngineLoopTest, ARunningRequestEndsAtItsDeadlineAndLeavesItsPages) {
+  BigramModel::Script script;  // every token repeats itself
+  script.max_seq = 4096;
+  script.kv_pages = 2048;
+  BigramModel model(std::move(script), &tokenizer_);
+  Request late = request();
+  late.share_cache = false;
+  late.deadline = 0.05;
+  const KvCache& cache = model.loop().scheduler().cache();
+  const RequestId r = model.loop().submit(std::move(late)).value_or_throw();
+  std::int64_t used = 0;
+  model.before_step = [&] {
+    used = std::max(used, cache.capacity() - cache.available());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  const OutputEvent e = model.finish_all().at(r);
+  EXPECT_EQ(e.finish, FinishReason::kDeadline);
+  EXPECT_TRUE(e.last);
+  EXPECT_GT(used, 0);
+  EXPECT_EQ(e.usage.completion_tokens, std::ssize(e.tokens));
+  EXPECT_LT(std::ssize(e.tokens), 4000);
+  EXPECT_EQ(cache.available(), cache.capacity());
+  EXPECT_EQ(model.loop().scheduler().state(r).phase, Phase::kGone);
+  EXPECT_EQ(model.loop().statistics().expired, 1);
 }
 
 TEST_F(EngineLoopTest, ExtremeButLegalParametersAnswer) {
