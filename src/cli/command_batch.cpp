@@ -164,9 +164,11 @@ class BatchRun {
     const std::int64_t order = submitted_++;
     OrderedJson id = number_;
     try {
-      const OrderedJson line = parse_request(text, fmt::format("line {}", number_));
+      const std::string what = fmt::format("line {}", number_);
+      const OrderedJson line = parse_ordered_json(text, what);
       for (const char* key : {"id", "custom_id"})
         if (line.is_object() && line.contains(key) && !line.at(key).is_null()) id = line.at(key);
+      refuse_repeated_keys(text, line, what);
       Request request = request_from_batch_line(line, model_).value_or_throw();
       Line kept{.id = id,
                 .tells_prompt = request.sampling.prompt_logprobs >= 0,
@@ -345,7 +347,11 @@ int batch(BatchOptions& o) {
   inputs.emplace_back(o.in);
   refuse_over_input(o.out, inputs);
   refuse_over_input(o.out + ".partial", inputs);
-  if (o.loop.stats) refuse_over_input(*o.loop.stats, inputs);
+  if (o.loop.stats) {
+    refuse_over_input(*o.loop.stats, inputs);
+    refuse_one_output(to_standard_output ? std::string(kStandardOutput) : o.out, *o.loop.stats);
+    refuse_one_output(o.out + ".partial", *o.loop.stats);
+  }
   const std::string text = o.in == "-" ? read_standard_input() : read_file(o.in);
   const OpenOptions checked = o.model.open_options();
   // Before the model, which may take minutes: a place that cannot be written is told at once.

@@ -42,6 +42,8 @@ void LoopOptions::apply(OpenOptions& open) const {
 }
 
 CountedLoop::CountedLoop(const LoopOptions& options) {
+  if (options.stats == "-")
+    fail(ErrorCode::kUsage, "[usage] --stats -: wanted the name of a file, not standard output");
   if (options.stats) file_ = std::make_unique<StatisticsFile>(*options.stats);
 }
 

@@ -64,4 +64,14 @@ void refuse_over_input(const std::string& out, std::span<const std::filesystem::
            input.string());
 }
 
+void refuse_one_output(const std::string& out, const std::string& other) {
+  namespace fs = std::filesystem;
+  if (out == "/dev/null") return;
+  std::error_code error;
+  const fs::path a = fs::weakly_canonical(out, error), b = fs::weakly_canonical(other, error);
+  if ((a == b && !a.empty()) || fs::equivalent(out, other, error))
+    fail(ErrorCode::kUsage, "[usage] two outputs, {} and {}, are one file; give another name", out,
+         other);
+}
+
 }  // namespace ingot::cli

@@ -20,5 +20,7 @@ bool input_is_terminal();
 // Throws Error{kUsage} when the file `out` is one of `inputs`, under whatever name: it would
 // replace what it is made from.
 void refuse_over_input(const std::string& out, std::span<const std::filesystem::path> inputs);
+// The same of two outputs that are one file or stream: one of them would be lost.
+void refuse_one_output(const std::string& out, const std::string& other);
 
 }  // namespace ingot::cli

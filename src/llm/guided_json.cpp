@@ -35,10 +35,25 @@ GuidedDecoding description(std::string_view kind, const OrderedJson& value, std:
   return {.kind = GuidedKind::kJsonObject};
 }
 
+constexpr std::string_view kOfFormat[] = {"type", "json_schema"};
+constexpr std::string_view kOfSchema[] = {"name", "description", "schema", "strict"};
+
+template <typename Names>
+void refuse_others(const OrderedJson& object, const Names& names, std::string_view where) {
+  for (const auto& [key, value] : object.items())
+    if (!value.is_null() && std::ranges::find(names, key) == std::ranges::end(names))
+      refuse("[request.{}.{}] this Ingot does not know the field{}", where, key,
+             key == "schema" ? "; a schema goes with type json_schema, as json_schema.schema" : "");
+}
+
 GuidedDecoding response_format(const OrderedJson& value) {
   if (!value.is_object() || !value.contains("type") || !value.at("type").is_string())
     refuse("[request.response_format] wanted an object with a type");
   const auto type = value.at("type").get<std::string>();
+  refuse_others(value, kOfFormat, "response_format");
+  if (type != "json_schema" && value.contains("json_schema") && !value.at("json_schema").is_null())
+    refuse("[request.response_format.json_schema] {}: it goes with type json_schema",
+           dump_json(value.at("type")));
   if (type == "text") return {};
   if (type == "json_object") return {.kind = GuidedKind::kJsonObject};
   if (type != "json_schema")
@@ -47,6 +62,7 @@ GuidedDecoding response_format(const OrderedJson& value) {
   const auto wrapped = value.find("json_schema");
   if (wrapped == value.end() || !wrapped->is_object() || !wrapped->contains("schema"))
     refuse("[request.response_format.json_schema] wanted an object with a schema");
+  refuse_others(*wrapped, kOfSchema, "response_format.json_schema");
   return schema_of(wrapped->at("schema"), "response_format.json_schema.schema");
 }
 

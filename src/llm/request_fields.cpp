@@ -5,6 +5,18 @@
 
 namespace ingot {
 
+namespace {
+
+// What was given, short enough for a message.
+std::string shown(const OrderedJson& value) {
+  constexpr std::size_t kLongest = 60;
+  if (value.is_structured()) return value.type_name();
+  const std::string text = dump_json(value);
+  return text.size() > kLongest ? value.type_name() : text;
+}
+
+}  // namespace
+
 double read_number(const OrderedJson& value, std::string_view key) {
   if (!value.is_number()) refuse("[request.{}] wanted a number", key);
   const double x = value.get<double>();
@@ -13,7 +25,8 @@ double read_number(const OrderedJson& value, std::string_view key) {
 }
 
 std::int32_t read_count(const OrderedJson& value, std::string_view key, CountBounds bounds) {
-  if (!value.is_number_integer()) refuse("[request.{}] wanted a whole number", key);
+  if (!value.is_number_integer())
+    refuse("[request.{}] {}: wanted a whole number", key, shown(value));
   const bool small =  // enough to be compared
       !value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t{1} << 62;
   if (!small || !bounds.hold(value.get<std::int64_t>()))

@@ -19,6 +19,9 @@ namespace {
 constexpr std::string_view kPassive[] = {"model",  "user",           "metadata",
                                          "store",  "service_tier",   "id",
                                          "stream", "stream_options", "custom_id"};
+// Of a message, and taken by most templates; one that drops these drops what every client sends.
+constexpr std::string_view kOfMessage[] = {
+    "role", "content", "name", "thinking", "tool_call_id", "reasoning_content", "reasoning"};
 constexpr std::string_view kChatUrl = "/v1/chat/completions", kCompletionUrl = "/v1/completions";
 constexpr std::string_view kEnvelope[] = {"id", "custom_id", "method", "url", "body"};
 
@@ -28,7 +31,7 @@ bool is_one_of(const Names& names, std::string_view key) {
 }
 
 // What every message of the API has. A template that misses it would render it as nothing.
-void check_messages(const OrderedJson& messages) {
+void check_messages(const OrderedJson& messages, Model& model) {
   if (!messages.is_array()) refuse("[request.messages] wanted an array");
   if (messages.empty()) refuse("[request.messages] is empty, and there is nothing to answer");
   for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -41,8 +44,17 @@ void check_messages(const OrderedJson& messages) {
       refuse("[request.messages[{}].role] wanted a text, such as user", i);
     if (has("content") && !message.at("content").is_string() && !message.at("content").is_array())
       refuse("[request.messages[{}].content] wanted a text or an array of parts", i);
-    const bool is_call = message.at("role") == "assistant" && has("tool_calls");
+    if (has("tool_calls") && !message.at("tool_calls").is_array())
+      refuse("[request.messages[{}].tool_calls] wanted an array", i);
+    const bool is_call =
+        message.at("role") == "assistant" && has("tool_calls") && !message.at("tool_calls").empty();
     if (!has("content") && !is_call) refuse("[request.messages[{}].content] is missing", i);
+    for (const auto& [key, value] : message.items())
+      if (!value.is_null() && !value.empty() && !is_one_of(kOfMessage, key) &&
+          !model.chat_template().may_read(key))
+        refuse(
+            "[request.messages[{}].{}] the chat template of {} does not mention it; leave it out",
+            i, key, model.info().name);
   }
 }
 
@@ -58,7 +70,7 @@ std::vector<std::int32_t> chat_prompt(const OrderedJson& body, Model& model) {
   input.tools = field("tools");
   input.documents = field("documents");
   input.variables = field("chat_template_kwargs");
-  check_messages(*input.messages);
+  check_messages(*input.messages, model);
   if (input.tools && !input.tools->is_array()) refuse("[request.tools] wanted an array");
   if (input.variables && !input.variables->is_object())
     refuse("[request.chat_template_kwargs] wanted an object");
@@ -106,6 +118,8 @@ Request read_request(const OrderedJson& body, Model& model) {
   const bool chat = body.contains("messages");
   if (chat + body.contains("prompt") + body.contains("prompt_token_ids") != 1)
     refuse("[request] wanted one of prompt, messages and prompt_token_ids");
+  if (const OrderedJson* name = find_field(body, "model"); name && !name->is_string())
+    refuse("[request.model] wanted a text");
   Request request;
   for (const auto& [key, value] : body.items()) {
     if (value.is_null() || is_one_of(kPassive, key) || belongs_to_prompt(key, chat)) continue;
@@ -161,10 +175,14 @@ Result<Request> request_or_error(const std::function<Request()>& read) {
 
 OrderedJson parse_request(std::string_view text, std::string_view what) {
   OrderedJson json = parse_ordered_json(text, what);
+  refuse_repeated_keys(text, json, what);
+  return json;
+}
+
+void refuse_repeated_keys(std::string_view text, const OrderedJson& json, std::string_view what) {
   if (const std::optional<std::string> key = repeated_key(text, json))
     fail(ErrorCode::kBadInput, "[json] {}: the key {} comes twice in one object", what,
          dump_json(OrderedJson(*key)));
-  return json;
 }
 
 Result<Request> request_from_json(const OrderedJson& body, Model& model) {

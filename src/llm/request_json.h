@@ -13,6 +13,8 @@ class Model;
 
 // The JSON of a request, as parse_ordered_json(), where a key that comes twice is an error.
 OrderedJson parse_request(std::string_view text, std::string_view what);
+// The second half of it, for who wants to know whose text it is. Throws Error{kBadInput}.
+void refuse_repeated_keys(std::string_view text, const OrderedJson& json, std::string_view what);
 
 // A request as the OpenAI API writes it, for batches and servers: a completion ({"prompt": text
 // or ids, ...}), a chat ({"messages": [...], ...}) or bare ids ({"prompt_token_ids": [...],

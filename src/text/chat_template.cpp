@@ -95,6 +95,7 @@ OrderedJson text_part(const OrderedJson& text) {
 ChatTemplate ChatTemplate::parse(std::string_view source, ChatTemplateOptions options) {
   ChatTemplate out;
   out.program_ = jinja::parse_program(source);
+  out.source_ = source;
   out.options_ = std::move(options);
   out.find_content_shapes();
   return out;
@@ -102,6 +103,11 @@ ChatTemplate ChatTemplate::parse(std::string_view source, ChatTemplateOptions op
 
 bool ChatTemplate::mentions(std::string_view variable) const {
   return program_->find_name(variable) >= 0;
+}
+
+bool ChatTemplate::may_read(std::string_view member) const {
+  const auto holds = [&](std::string_view word) { return source_.find(word) != source_.npos; };
+  return holds(member) || holds("tojson") || holds("items");
 }
 
 std::string ChatTemplate::unused(const ChatInput& input) const {

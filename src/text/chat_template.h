@@ -74,6 +74,9 @@ class ChatTemplate {
 
   // Whether the template mentions a variable ("tools", "enable_thinking", "bos_token").
   bool mentions(std::string_view variable) const;
+  // Whether a member of a message could reach the prompt: the template mentions it, or shows whole
+  // objects.
+  bool may_read(std::string_view member) const;
   // Of what the input gives, the name of the first that the template does not mention and so would
   // drop: "tools", "documents" or one of the variables; "" when it takes all.
   std::string unused(const ChatInput& input) const;
@@ -96,6 +99,7 @@ class ChatTemplate {
   const Accepts& accepts(std::string_view role) const;
 
   std::shared_ptr<const jinja::Program> program_;
+  std::string source_;
   ChatTemplateOptions options_;
   Accepts accepts_[kRoles];
 };

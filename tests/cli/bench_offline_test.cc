@@ -150,9 +150,16 @@ TEST_F(BenchOfflineTest, BatchTellsItsStatisticsToo) {
   const auto lines = statistics(work_ / "s.jsonl");
   EXPECT_EQ(lines.at("request").size(), 1u);
   EXPECT_EQ(lines.at("step").size(), 3u);
-  EXPECT_EQ(
-      work_.run({"batch", kModel, "-i", in, "-o", work_ / "out.jsonl", "--stats", in}).exit_code,
-      2);
+  const std::string fresh = work_ / "fresh.jsonl";
+  for (const auto& [out, stats] : std::vector<std::pair<std::string, std::string>>{
+           {work_ / "out.jsonl", in},
+           {work_ / "out.jsonl", "-"},
+           {fresh, fresh},
+           {fresh, work_ / "." / "fresh.jsonl.partial"},
+           {"-", "/dev/stdout"}})
+    EXPECT_EQ(work_.run({"batch", kModel, "-i", in, "-o", out, "--stats", stats}).exit_code, 2)
+        << out << " " << stats;
+  EXPECT_FALSE(std::filesystem::exists(fresh));
 }
 
 }  // namespace

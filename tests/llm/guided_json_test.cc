@@ -51,6 +51,13 @@ TEST(GuidedJsonTest, WhatIsWrongIsNamed) {
            {"response_format", R"({"response_format": "json_object"})"},
            {"response_format.type", R"({"response_format": {"type": "yaml"}})"},
            {"response_format.json_schema", R"({"response_format": {"type": "json_schema"}})"},
+           {"response_format.schema",
+            R"({"response_format": {"type": "json_object", "schema": {}}})"},
+           {"response_format.json_schema",
+            R"({"response_format": {"type": "text", "json_schema": {"schema": {}}}})"},
+           {"response_format.json_schema.Schema",
+            R"({"response_format": {"type": "json_schema", "json_schema":
+                {"schema": {}, "Schema": {}}}})"},
            {"guided_json", R"({"guided_json": [1]})"},
            {"guided_regex", R"({"guided_regex": 5})"},
            {"guided_choice", R"({"guided_choice": [1]})"},
