@@ -145,6 +145,11 @@ bool is_of(std::uint32_t type, std::uint32_t types) {
   return (type & types) != 0 || (type == kIntegerType && (types & kNumberType) != 0);
 }
 
+bool share_type(std::uint32_t a, std::uint32_t b) {
+  constexpr std::uint32_t kNumbers = kIntegerType | kNumberType;
+  return (a & b) != 0 || ((a & kNumbers) != 0 && (b & kNumbers) != 0);
+}
+
 int count_of(const Keywords& keywords, std::string_view name, int absent, int limit) {
   const Sited* keyword = find(keywords, name);
   if (keyword == nullptr) return absent;

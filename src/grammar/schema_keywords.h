@@ -52,6 +52,8 @@ std::uint32_t types_of(const Keywords& keywords);
 std::uint32_t type_of(const OrderedJson& value);  // one bit; whole numbers are kIntegerType
 // Whether a value of that one type is of one of `types`.
 bool is_of(std::uint32_t type, std::uint32_t types);
+// Whether a value can be of one of each.
+bool share_type(std::uint32_t a, std::uint32_t b);
 
 // A count (minLength, maxItems, ...): a whole number from 0 to `limit`; `absent` if the keyword is.
 int count_of(const Keywords& keywords, std::string_view name, int absent, int limit);

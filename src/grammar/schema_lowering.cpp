@@ -129,10 +129,13 @@ ExprId SchemaLowering::lower_any_of(const Keywords& keywords, std::string_view w
   std::vector<ExprId> choices;
   for (std::size_t i = 0; i < branches.value->size(); ++i) {
     const Sited branch{&(*branches.value)[i], fmt::format("{}/{}", branches.path, i)};
+    const bool last_chance = i + 1 == branches.value->size() && choices.empty();
     if (beside.empty()) {
       choices.push_back(lower(branch, place));
     } else {
       Keywords both = gather(branch, 1);
+      // A branch for other types than what stands beside allows nothing; the others are left.
+      if (!last_chance && !share_type(types_of(both), types_of(beside))) continue;
       merge(both, beside);
       choices.push_back(lower_keywords(both, branch.path, place));
     }

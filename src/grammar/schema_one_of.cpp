@@ -22,11 +22,6 @@ std::optional<std::vector<OrderedJson>> listed_values(const Keywords& keywords) 
   return list->value->get<std::vector<OrderedJson>>();
 }
 
-bool share_type(std::uint32_t a, std::uint32_t b) {
-  constexpr std::uint32_t kNumbers = kIntegerType | kNumberType;
-  return (a & b) != 0 || ((a & kNumbers) != 0 && (b & kNumbers) != 0);
-}
-
 bool is_required(const Keywords& keywords, const std::string& name) {
   const Sited* required = find(keywords, "required");
   return required != nullptr && required->value->is_array() &&

@@ -177,6 +177,10 @@ TEST_F(Schema, RecursionThroughMergedPartsEnds) {
 
 TEST_F(Schema, BranchesAndParts) {
   expect(R"({"anyOf":[{"type":"integer"},{"const":"x"}]})", {"1", "\"x\""}, {"\"y\""});
+  expect(R"({"type":"integer","anyOf":[{"type":["string","null"]},{"minimum":3,"type":"number"}]})",
+         {"3"}, {"2", "3.5", "\"3\"", "null"});
+  expect_refused(R"({"type":"integer","anyOf":[{"type":"string"},{"type":"null"}]})",
+                 "no type satisfies all parts");
   expect(R"({"type":"object","properties":{"a":{"const":1},"b":{"const":2}},
             "anyOf":[{"required":["a"]},{"required":["b"]}]})",
          {R"({"a":1})", R"({"b":2})", R"({"a":1,"b":2})"}, {"{}"});
