@@ -12,10 +12,12 @@
 #include <xgrammar/xgrammar.h>
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <unordered_set>
+#include <utility>
 
 namespace xgrammar {
 
@@ -63,24 +65,34 @@ class Watch {
   double seconds_matching() const { return matched_ == 0 ? 0 : thread_seconds() - matched_; }
 
   static void note_making() {
-    if (current != nullptr && ++current->noted_ % kBetween == 0 && current->is_over())
+    if (current != nullptr && current->is_time_to_look() && current->is_over())
       throw OutOfTime{.making = true};
   }
   static void note_matching() {
-    if (current == nullptr || ++current->noted_ % kBetween != 1) return;
+    if (current == nullptr) return;
     if (current->matched_ == 0) current->matched_ = thread_seconds();
-    if (current->seconds_matching() > current->matching_) throw OutOfTime{.making = false};
+    if (current->is_time_to_look() && current->seconds_matching() > current->matching_)
+      throw OutOfTime{.making = false};
   }
 
  private:
   static thread_local Watch* current;
-  static constexpr unsigned kBetween = 32;  // a look at the clock costs as much as a few bytes
+  // The clock of a thread is a system call, as dear as a few bytes; this one is not. An ambiguous
+  // grammar may take milliseconds for a byte.
+  using Clock = std::chrono::steady_clock;
+  static constexpr auto kBetween = std::chrono::microseconds(100);
+  bool is_time_to_look() {
+    const Clock::time_point time = Clock::now();
+    if (time < looked_ + kBetween) return false;
+    looked_ = time;
+    return true;
+  }
 
   const MaskBudget& making_;
   double matching_;
   double begin_;
-  double matched_ = 0;  // when matching began; 0: it has not
-  unsigned noted_ = 0;
+  double matched_ = 0;          // when matching began; 0: it has not
+  Clock::time_point looked_{};  // the first note looks
 };
 
 thread_local Watch* Watch::current = nullptr;
@@ -130,20 +142,23 @@ namespace {
 // are not: they have a budget.
 class WorkLimit {
  public:
-  static constexpr double kMaxCall = 1;
+  static constexpr double kMaxCall = 0.25;
 
   void charge(double seconds) {
     ++calls_;
     seconds_ += seconds;
+    untaken_ += seconds;
     exhausted_ |= seconds > kMaxCall || seconds_ > kFree + kMaxMean * calls_;
   }
   void exhaust() { exhausted_ = true; }
   bool exhausted() const { return exhausted_; }
+  double take() { return std::exchange(untaken_, 0); }
 
  private:
   static constexpr double kMaxMean = 0.01;
   static constexpr double kFree = 2;
   double seconds_ = 0;
+  double untaken_ = 0;
   int calls_ = 0;
   bool exhausted_ = false;
 };
@@ -299,6 +314,10 @@ bool MaskState::is_exhausted() const {
   return impl_->work.exhausted();
 }
 
+double MaskState::take_seconds() {
+  return impl_->work.take();
+}
+
 bool MaskState::is_complete() const {
   return !is_exhausted() && impl_->matcher.IsCompleted();
 }
@@ -364,6 +383,9 @@ void MaskState::rollback(int) {
   fail_without();
 }
 bool MaskState::is_exhausted() const {
+  fail_without();
+}
+double MaskState::take_seconds() {
   fail_without();
 }
 bool MaskState::is_complete() const {

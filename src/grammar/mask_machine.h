@@ -49,6 +49,9 @@ class MaskState {
   bool is_complete() const;
   // Following the grammar took too long: from now on no mask allows anything.
   bool is_exhausted() const;
+  // Seconds of processor time that following it took since this was asked last: masks made for the
+  // first time are not in it.
+  double take_seconds();
   bool is_ended() const;
   std::string forced_text();
 

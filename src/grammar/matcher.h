@@ -38,6 +38,8 @@ class GrammarMatcher {
   bool is_complete() const { return state_.is_complete(); }
   // The grammar can match the text in so many ways that following it takes too long.
   bool is_exhausted() const { return state_.is_exhausted(); }
+  // See MaskState.
+  double take_seconds() { return state_.take_seconds(); }
   // An end token was accepted.
   bool is_terminated() const { return state_.is_ended(); }
   // The text that must come next, whatever is drawn; may be empty. Its tokens are the caller's to

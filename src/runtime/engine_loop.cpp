@@ -281,6 +281,7 @@ void EngineLoop::step(const EventSink& sink) {
   cancel_asked();
   if (deadlines_ > 0) expire();
   const double began = now();
+  if (grammars_) ration(began);
   if (!unready_.empty()) start_grammars();
   ScheduledStep& step = scheduler_.next(began);
   if (step.empty()) {
@@ -431,6 +432,7 @@ void EngineLoop::accept_beams(SequenceGroup& group) {
     if (!record.grammar) continue;
     matchers.push_back(beams.matchers[parent]);
     check(matchers.back().accept(step.token), "what a grammar allows it takes");
+    follow(record, matchers.back());
   }
   beams.states = std::move(states);
   beams.matchers = std::move(matchers);
@@ -548,6 +550,7 @@ bool EngineLoop::accept_token(SequenceGroup& group, Sequence& s, DrawnToken& dra
   answer.state.push(drawn.token);
   const bool follows = !answer.matcher || answer.matcher->accept(drawn.token);
   check(follows, "what a grammar allows it takes");
+  if (answer.matcher) follow(record, *answer.matcher);
   ++totals_.generated_tokens;
   told.token = drawn.token;
   told.logprob = std::move(drawn.logprob);

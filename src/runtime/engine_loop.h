@@ -40,8 +40,8 @@ class EngineLoop {
     std::int32_t draft_tokens = 0;
     DraftModel* draft_model = nullptr;  // guesses in place of prompt lookup; outlives the loop
     GrammarCompilerOptions grammars;
-    // Seconds of processor time for masks that nobody wanted before: in a step, before the requests
-    // that still lack theirs sit out, and for a request, before it ends.
+    // Seconds of processor time for masks that nobody wanted before: in a step, at most, before the
+    // requests that still lack theirs sit out, and for a request, before it ends.
     double mask_seconds_of_step = 0.05;
     double mask_seconds_of_request = 10;
   };
@@ -114,6 +114,8 @@ class EngineLoop {
   std::string take_grammar(RequestRecord& record);
   std::string take_masks(RequestRecord& record);
   void fill_masks(const ScheduledStep& step);
+  void follow(RequestRecord& record, GrammarMatcher& matcher);
+  void ration(double time);
   void hold_for_masks(SequenceGroup& group);
   std::function<void()> waker() const;
   void ask_draft_model(const ScheduledStep& step);
@@ -157,6 +159,11 @@ class EngineLoop {
   std::vector<std::unique_ptr<RequestRecord>> closed_;
   std::vector<RequestId> unready_;             // requests whose grammar, or masks, are being made
   std::unique_ptr<GrammarCompiler> grammars_;  // from the first request on that wants one
+  // Requests whose grammars take long to follow, who was served last at the end; and the processor
+  // time that grammars may take now.
+  std::vector<RequestId> dear_;
+  double grammar_seconds_ = 0;
+  double rationed_at_ = 0;
   struct Woken;
   std::shared_ptr<Woken> woken_;     // by a grammar that is ready
   const EventSink* sink_ = nullptr;  // while step() runs

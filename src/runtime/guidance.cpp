@@ -31,6 +31,12 @@ GrammarKind kind_of(GuidedKind kind) {
   return GrammarKind::kJsonObject;
 }
 
+// Of the time, how much grammars may take while others run, and how much of it they may save up.
+constexpr double kShare = 0.25;
+constexpr double kMostSaved = 0.05;
+// Seconds in a step from which a grammar is dear: a hundred times what common ones take.
+constexpr double kDear = 0.001;
+
 }  // namespace
 
 // A loop with nothing else to do sleeps until a grammar is ready.
@@ -112,10 +118,46 @@ void EngineLoop::wait_for_grammars() {
   woken_->changed.wait_for(lock, kShort, [&] { return std::exchange(woken_->ready, false); });
 }
 
+// Charges what following a grammar took.
+void EngineLoop::follow(RequestRecord& record, GrammarMatcher& matcher) {
+  const double seconds = matcher.take_seconds();
+  grammar_seconds_ -= seconds;
+  record.follow_seconds += seconds;
+  if (record.is_dear || record.follow_seconds < kDear) return;
+  record.is_dear = true;
+  dear_.push_back(record.id);
+}
+
+// Grammars that take long to follow get a part of the time, however many they are, and take turns:
+// whoever else runs has the rest. They have all of it where nobody else runs.
+void EngineLoop::ration(double time) {
+  const double passed = time - std::exchange(rationed_at_, time);
+  grammar_seconds_ = std::min(kMostSaved, grammar_seconds_ + kShare * passed);
+  std::erase_if(dear_, [&](RequestId id) { return !records_.contains(id); });
+  if (dear_.empty()) return;
+  std::size_t running = 0;
+  for (const RequestId id : dear_) {
+    const SequenceGroup* group = scheduler_.find(id);
+    running += group && group->phase == Phase::kRunning;
+  }
+  const bool alone = running == scheduler_.running();
+  double left = grammar_seconds_;
+  std::stable_partition(dear_.begin(), dear_.end(), [&](RequestId id) {
+    SequenceGroup* group = scheduler_.find(id);
+    if (!group) return true;
+    group->sits_out = !alone && left <= 0;
+    if (group->sits_out) return true;
+    left -= std::exchange(group->record->follow_seconds, 0);
+    return false;
+  });
+}
+
 // The masks of every row that will be drawn from, one after another. Nobody waits long for a mask
 // that nobody wanted before: the request that needs it sits out until it is made.
 void EngineLoop::fill_masks(const ScheduledStep& step) {
-  grammar::MaskBudget budget{.seconds = options_.mask_seconds_of_step};
+  grammar::MaskBudget budget{.seconds =
+                                 std::clamp(grammar_seconds_, 0.0, options_.mask_seconds_of_step)};
+  const double most = budget.seconds;
   for (const ScheduledStep::Entry& entry : step.entries) {
     RequestRecord& record = *entry.group->record;
     const Sequence& s = *entry.sequence;
@@ -126,6 +168,7 @@ void EngineLoop::fill_masks(const ScheduledStep& step) {
                           std::size_t at) {
       if (!matcher.fill_mask(std::span(masks).subspan(at * words, words), budget).has_value())
         record.unmasked = matcher;
+      follow(record, matcher);
     };
     if (record.beams) {
       BeamRecord& beams = *record.beams;
@@ -144,6 +187,7 @@ void EngineLoop::fill_masks(const ScheduledStep& step) {
     }
     answer.matcher->rollback(accepted);
   }
+  grammar_seconds_ -= most - budget.seconds;
 }
 
 void EngineLoop::hold_for_masks(SequenceGroup& group) {

@@ -51,7 +51,9 @@ struct RequestRecord {
   // they are made.
   std::optional<GrammarMatcher> unmasked;
   PendingMasks pending_masks;
-  double mask_seconds = 0;            // of processors, that making them took so far
+  double mask_seconds = 0;    // of processors, that making them took so far
+  double follow_seconds = 0;  // that following its grammar took in the step it last took part in
+  bool is_dear = false;       // that was long once: it is one of EngineLoop::dear_
   std::unique_ptr<BeamRecord> beams;  // the answers come from a search, at its end
   std::int32_t open = 0;              // answers that have not ended
   bool compares = false;              // best_of: nothing is told before all have ended

@@ -316,6 +316,7 @@ ScheduledStep& Scheduler::next(double now) {
   std::ranges::fill(planned_, ScheduledStep::Entry{});
   std::int64_t decodes = 0;
   for (const auto& [order, group] : running_) {
+    if (group->sits_out) continue;
     group->decoding = std::ranges::count_if(
         group->members, [](const auto& s) { return !s->done && s->left() == 1; });
     decodes += group->decoding;
@@ -324,6 +325,10 @@ ScheduledStep& Scheduler::next(double now) {
   std::int64_t rest = limits_.max_tokens - decodes;
   for (auto at = running_.begin(); at != running_.end();) {
     SequenceGroup& group = *at->second;
+    if (group.sits_out) {
+      ++at;
+      continue;
+    }
     std::int64_t budget = rest + group.decoding;
     if (!place(group, budget)) {
       preempt(at);  // the youngest of all

@@ -39,6 +39,7 @@ struct SequenceGroup {
   bool lockstep = false;     // its answers take each step together, as beams do
   bool prompt_rows = false;  // logits of every prompt token are wanted
   bool ready = true;         // false: not to be started yet
+  bool sits_out = false;     // it runs, but not in the next step; it may be paused all the same
   bool share = true;         // pages are shared with other requests of the same salt
   std::int64_t order = 0;    // who comes first: smaller, then the smaller id
   std::vector<std::unique_ptr<Sequence>> members;

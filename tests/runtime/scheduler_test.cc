@@ -193,6 +193,25 @@ TEST(SchedulerTest, WhoIsNotReadyHoldsUpNobody) {
   EXPECT_FALSE(scheduler.has_work());
 }
 
+TEST(SchedulerTest, WhoSitsOutKeepsItsPlace) {
+  Scheduler scheduler(kLimits);
+  SequenceGroup& first = scheduler.add(request(1, 3, 4), "");
+  SequenceGroup& second = scheduler.add(request(2, 3, 4), "");
+  EXPECT_EQ(run(scheduler).entries.size(), 2u);
+  const std::int32_t row = first.members[0]->row;
+  first.sits_out = true;
+  for (int steps = 0; steps < 2; ++steps) {
+    const ScheduledStep& step = run(scheduler);
+    ASSERT_EQ(step.entries.size(), 1u);
+    EXPECT_EQ(step.entries[0].group, &second);
+  }
+  first.sits_out = false;
+  EXPECT_EQ(run(scheduler).entries.size(), 2u);
+  EXPECT_EQ(first.members[0]->row, row);
+  EXPECT_EQ(scheduler.preemptions(), 0);
+  EXPECT_EQ(first.generated(*first.members[0]) + 2, second.generated(*second.members[0]));
+}
+
 // However many short ones follow it, a long prompt is read in a number of steps that is known.
 TEST(SchedulerTest, AStreamOfShortRequestsDoesNotStarveALongOne) {
   SchedulerLimits limits = kLimits;
