@@ -103,13 +103,25 @@ void Scheduler::reserve(const SequenceGroup& group, Sequence& s) const {
 }
 
 bool Scheduler::fits(std::size_t prompt_tokens, std::size_t limit, std::int32_t width) const {
-  const std::int64_t pages = cache_.pages_for(limit);
-  const std::int64_t shared = limits_.reach.window == 0
-                                  ? static_cast<std::int64_t>(prompt_tokens) / limits_.page_tokens
-                                  : 0;
-  const std::int64_t own = most_held(pages) - shared;
-  return pages <= limits_.max_pages && width <= limits_.max_sequences &&
-         shared + own * width <= cache_.capacity();
+  return cache_.pages_for(limit) <= limits_.max_pages && width <= limits_.max_sequences &&
+         most_pages(prompt_tokens, limit, width) <= cache_.capacity();
+}
+
+// Most pages that a request holds at once when its answers come to so many tokens, prompt included.
+std::int64_t Scheduler::most_pages(std::size_t prompt_tokens, std::size_t tokens,
+                                   std::int32_t width) const {
+  const std::int64_t pages = cache_.pages_for(tokens);
+  const std::int64_t each = most_held(pages);
+  const std::int64_t shared = static_cast<std::int64_t>(prompt_tokens) / limits_.page_tokens;
+  const std::int64_t together = shared + (pages - shared) * width;
+  const KvReach& reach = limits_.reach;
+  const std::int64_t passed =
+      (static_cast<std::int64_t>(tokens) + 1 - reach.window) / limits_.page_tokens;
+  if (width == 1) return each;
+  if (reach.window == 0 || passed <= reach.sink_pages(limits_.page_tokens)) return together;
+  // After a pause an answer may find the end of the prompt gone that another has passed. It reads
+  // the prompt again, one answer at a time (attach()), beside pages that others still have.
+  return std::min(each * width, together + std::min(shared, each));
 }
 
 // Of the members that are there and those to come.
@@ -124,10 +136,7 @@ std::int64_t Scheduler::pages_to_promise(const SequenceGroup& group) const {
     tokens = std::min(group.limit,
                       std::max(longest + 1, group.prompt_tokens +
                                                 static_cast<std::size_t>(kMargin * usual_answer_)));
-  const std::int64_t pages = most_held(cache_.pages_for(tokens));
-  if (group.width == 1 || limits_.reach.window != 0) return pages * group.width;
-  const std::int64_t shared = static_cast<std::int64_t>(group.prompt_tokens) / limits_.page_tokens;
-  return shared + (pages - shared) * group.width;
+  return most_pages(group.prompt_tokens, tokens, group.width);
 }
 
 // Pages that a request has, each once, however many of its answers use it.
@@ -150,11 +159,11 @@ std::int64_t Scheduler::outstanding() const {
   std::int64_t pages = 0;
   for (const auto& [order, group] : running_) {
     const std::int64_t common =
-        limits_.reach.window == 0
-            ? static_cast<std::int64_t>(group->prompt_tokens) / limits_.page_tokens
-            : 0;
+        static_cast<std::int64_t>(group->prompt_tokens) / limits_.page_tokens;
     std::int64_t held = 0;
-    if (group->lockstep && group->members.size() > 1) {
+    if (limits_.reach.window != 0) {
+      held = this->held(*group);  // of the prompt, too, only what a window still sees
+    } else if (group->lockstep && group->members.size() > 1) {
       held = common;  // beams share more than the prompt: nobody counts on how much
     } else
       for (const auto& s : group->members) {

@@ -116,6 +116,7 @@ class Scheduler {
   bool copy_member(const Sequence& from, Sequence& to);
   WaitReason reason_to_wait(SequenceGroup& group);
   std::int64_t pages_to_promise(const SequenceGroup& group) const;
+  std::int64_t most_pages(std::size_t prompt_tokens, std::size_t tokens, std::int32_t width) const;
   std::int64_t held(const SequenceGroup& group) const;
   std::int64_t outstanding() const;
   std::int64_t most_held(std::int64_t pages) const {

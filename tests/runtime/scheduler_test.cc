@@ -270,6 +270,45 @@ TEST(SchedulerTest, AWindowFindsAPromptByThePagesThatItSees) {
   }
 }
 
+// Answers that part after a long prompt have its pages in common under a window as well, also when
+// they were paused.
+TEST(SchedulerTest, UnderAWindowAnswersShareTheirPrompt) {
+  SchedulerLimits limits = kLimits;
+  limits.max_sequences = 3;
+  limits.policy = SchedulerPolicy::kGuaranteedNoEvict;
+  const auto least = [&](std::int64_t window, std::int64_t step) {
+    limits.reach.window = window;
+    limits.max_tokens = step;
+    for (limits.kv_pages = 1; !Scheduler(limits).fits(97, 128, 3);) ++limits.kv_pages;
+    return limits.kv_pages;
+  };
+  EXPECT_EQ(least(0, 64), 24 + 3 * 8) << "whole pages of the prompt, and each answer's own";
+  EXPECT_EQ(least(24, 8), 3 * 10) << "what each holds at most";
+  EXPECT_EQ(least(128, 64), 24 + 3 * 8) << "nothing is passed";
+  EXPECT_EQ(least(100, 64), 24 + 3 * 8 + 24) << "and a prompt that one reads again";
+  for (const int pause_after : {0, 3, 20}) {
+    Scheduler scheduler(limits);
+    auto asked = request(1, 97, 31);
+    asked->width = 3;
+    SequenceGroup& group = scheduler.add(std::move(asked), "");
+    for (int steps = 0; group.members.empty() || group.members[0]->tokens.size() < 128; ++steps) {
+      ASSERT_LT(steps, 100);
+      ScheduledStep& step = scheduler.next(0);
+      scheduler.commit(step);
+      if (group.members.size() == 1 && group.members[0]->left() == 0)
+        scheduler.fork(group, std::vector<std::uint64_t>{1, 2});
+      for (const auto& s : group.members)
+        if (s->left() == 0 && s->tokens.size() < 128) s->tokens.push_back(9 + s->index);
+      scheduler.check_integrity();
+      if (steps == pause_after && pause_after > 0) {
+        scheduler.hold(group);
+        scheduler.set_ready(1);
+      }
+    }
+    EXPECT_EQ(scheduler.preemptions(), 0);
+  }
+}
+
 TEST(SchedulerTest, SinksStayWhenAWindowHasPassed) {
   SchedulerLimits limits = kLimits;
   limits.reach.window = 6;
