@@ -87,10 +87,6 @@ int physical_cores(const std::string& root, const cpu_set_t& allowed) {
   return static_cast<int>(cores.size());
 }
 
-}  // namespace
-
-namespace {
-
 cpu_set_t affinity() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);

@@ -192,10 +192,10 @@ void EngineLoop::fill_masks(const ScheduledStep& step) {
 
 void EngineLoop::hold_for_masks(SequenceGroup& group) {
   RequestRecord& record = *group.record;
-  const GrammarMatcher unmasked = *std::exchange(record.unmasked, std::nullopt);
+  GrammarMatcher unmasked = *std::exchange(record.unmasked, std::nullopt);
   if (group.phase != Phase::kRunning) return;  // paused for another reason: it asks again
   record.pending_masks = grammars_->make_masks(
-      unmasked, options_.mask_seconds_of_request - record.mask_seconds, waker());
+      std::move(unmasked), options_.mask_seconds_of_request - record.mask_seconds, waker());
   scheduler_.hold(group);
   unready_.push_back(record.id);
 }

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace ingot {
@@ -143,8 +144,9 @@ std::int64_t Scheduler::pages_to_promise(const SequenceGroup& group) const {
 std::int64_t Scheduler::held(const SequenceGroup& group) const {
   std::int64_t pages = 0;
   for (const auto& s : group.members) pages += cache_.held(s->chain);
-  // A page that two share is as far from the beginning in both.
-  for (auto s = group.members.begin(); s != group.members.end(); ++s)
+  // A page that two share is as far from the beginning in both. The first has none before it, so
+  // for one answer, of any length, there is nothing to look through.
+  for (auto s = std::next(group.members.begin()); s != group.members.end(); ++s)
     for (std::size_t p = 0; p < (*s)->chain.pages.size(); ++p)
       pages -= (*s)->chain.pages[p] != kNoPage &&
                std::any_of(group.members.begin(), s, [&](const auto& before) {
